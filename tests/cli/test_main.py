@@ -18,10 +18,11 @@ from pathlib import Path
 import orjson
 import pytest
 
+from building import Building, stream
 from short import first, some
 from tracehound import __version__
 from tracehound.__main__ import EXIT_FAULT, _report_fault
-from tracehound.analysis import ANALYSES, Analysis
+from tracehound.analysis import ANALYSES, Analysis, get_analysis
 from tracehound.cli.arguments import (
     COMMANDS,
     EXPLORE,
@@ -30,12 +31,12 @@ from tracehound.cli.arguments import (
     parse_arguments,
     to_summary_arguments,
 )
-from tracehound.cli.commands import trace_input
+from tracehound.cli.commands import report, trace_input
 from tracehound.cli.main import main
 from tracehound.numeric import native
 from tracehound.progress_line import ProgressLine, progress_sentence
 from tracehound.query import ALL_TABLES
-from tracehound.report import WRITERS
+from tracehound.report import PAGE_ROWS, READABLE_ROWS, WRITERS, find_writer
 from tracehound.store import ReadingProgress
 
 COMMAND = [sys.executable, "-m", "tracehound"]
@@ -184,8 +185,25 @@ def test_what_people_read_has_an_end(
 ) -> None:
     assert main(["report", str(samples / "jax_cpu8_b128"), "gaps", *more]) == 0
     out = capsys.readouterr().out
-    assert "csv" in more or f"{rows:,} of {whole:,} rows" in out
+    caption = out.partition("\n")[0]
+    assert "csv" in more or (f"{rows:,} groups" in caption and f"of {whole:,} rows" in caption)
     assert rows <= len(out.splitlines()) - ("csv" in more)
+
+
+@pytest.mark.parametrize(
+    ("name", "ranks", "form", "rows"),
+    [
+        ("gaps", 8, "text", READABLE_ROWS), ("gaps", 9, "text", PAGE_ROWS), ("ops", 9, "text", READABLE_ROWS),
+        ("gaps", 9, "csv", None),
+    ],
+)  # fmt: skip
+def test_of_what_each_of_many_ranks_has_many_of_a_page_is_shown(
+    name: str, ranks: int, form: str, rows: int | None
+) -> None:
+    b = Building()
+    for rank in range(ranks):
+        b.event(stream(rank), "gemm", 0, 1)
+    assert report._default_rows(find_writer(form), get_analysis(name), b.trace()) == rows
 
 
 def test_rank_step_window_and_top_narrow_a_report(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -195,7 +213,7 @@ def test_rank_step_window_and_top_narrow_a_report(job: Path, capsys: pytest.Capt
     assert document["window"]["end_ps"] - document["window"]["start_ps"] == 900_000_000
     assert document["ranks"] == [1]
     main(["report", str(job), "gaps", "--top", "1"])
-    assert "1 of 2 rows" in capsys.readouterr().out
+    assert "1 group of ranks (2 rows)" in capsys.readouterr().out
     main(["report", str(job), "ops", "--window", "..1ms", "--unit", "us"])
     out = capsys.readouterr().out
     assert "424.000 us" in out
@@ -650,8 +668,10 @@ def test_many_bad_files_are_told_of_in_a_few_lines(tmp_path: Path, capsys: pytes
     assert main(["report", str(tmp_path), "health"]) == 0
     out, err = capsys.readouterr()
     assert err.count("\n") == 6
-    assert err.endswith("tracehound: 25 more like these; tracehound report PATH health tells of all\n")
-    assert out.count("JSON without trace events") == 30
+    assert err.endswith("tracehound: 25 more like these; tracehound report PATH health --notes names all\n")
+    assert "dropped in 30 files: not a trace: looks like JSON without trace events" in out
+    assert main(["report", str(tmp_path), "health", "--notes"]) == 0
+    assert capsys.readouterr().out.count("JSON without trace events") == 30
 
 
 def test_a_bad_file_that_is_named_is_told_of_and_the_others_are_used(

@@ -22,7 +22,8 @@ from tracehound.model.file_facts import FileFacts
 from tracehound.model.notes import Note, note
 from tracehound.model.trace import FileState, Window
 from tracehound.report import ReportStyle, Summary, build_header, find_writer, summarize_trace
-from tracehound.report.summary_page import SUMMARY_ROWS, readable_results, summarize_steps
+from tracehound.report.readable_summary import readable_results
+from tracehound.report.summary_page import SUMMARY_ROWS, summarize_steps
 from tracehound.store import merge_file_frames
 from tracehound.store.merge_files import not_one_run_note
 from tracehound.store.trace_files import TWIN_JSON_SKIPPED

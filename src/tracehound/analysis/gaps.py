@@ -72,6 +72,10 @@ copy". In PyTorch/XLA, Python in a step or annotation and outside of the runtime
 "nothing recorded" means that the thread has no event for most of the gap, or only the step's mark: annotate what the
 program does there.
 
+In text and markdown the same gap on several ranks is one row with the ranks, at the times of the longest. The same gap:
+one cause (why), and an overlap of at least half of the longer gap. Ranks are named on which the gap is one of the 32
+longest, or of as many as --top asks for. csv and json have a row for each rank.
+
 Gaps are intervals on the timeline, and so on its clock. If the device's own clock (TPU) gives another idle time, a
 note has it.
 
@@ -84,6 +88,9 @@ MIN_SHARE = 0.01
 
 GAPS_AT_ONCE = 1 << 16
 """Gaps whose host activity is computed at once: that needs more memory than its result."""
+
+LEAST_GAPS: Final = 32
+"""Gaps of each rank that are found although fewer are asked for, so that the same gap is found on all of its ranks."""
 
 COLUMNS = (
     Column("rank", "count", "rank"),
@@ -114,7 +121,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     number = len(lengths) - len(zero_length)
     if events.is_empty() or not number:
         return pl.DataFrame()
-    chosen = np.sort(largest_rows(lengths, number if options.top is None else min(number, options.top)))
+    chosen = np.sort(largest_rows(lengths, min(number, max(options.top, LEAST_GAPS)) if options.top else number))
     gaps = Intervals(idle.start[chosen], idle.end[chosen])
     table = pl.DataFrame({"start": gaps.start, "duration": gaps.end - gaps.start}).with_columns(
         pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
@@ -284,7 +291,10 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
         pl.col("gaps", "idle", "none", "span", "earlier", "later", "own_idle", "own_span").first()
     )
     notes = [_total_note(ranks), *_outside_notes(ranks), *_early_launch_notes(rows), *_device_clock_notes(ranks)]
-    return replace(make_result(ANALYSIS, rows, context, options, notes), total=int(ranks["gaps"].sum()))
+    every = make_result(ANALYSIS, rows, context, replace(options, top=None), notes)
+    table = every.table if options.top is None else every.table.head(options.top)
+    all_rows = every.table if table.height < every.table.height else None
+    return replace(every, table=table, total=int(ranks["gaps"].sum()), all_rows=all_rows)
 
 
 def _total_note(ranks: pl.DataFrame) -> Note:

@@ -25,7 +25,8 @@ DEFINITION = """\
 repaired = damaged input of which everything was kept. dropped = input that could not be kept. missing = data that the
 profiler did not record and an analysis would have used. inferred = conclusions about what the file does not say. info
 = data that was read and is not shown as an event. Always of the whole run: a window does not limit it. What
-the profiler itself reports comes first.
+the profiler itself reports comes first. In text, in markdown and in the explorer a message of several files is one row:
+the numbers in it are those of the first file, the counts are added up. csv and json have a row for each file.
 
 Launches without device work (PyTorch): calls that launch kernels or graphs or start copies, that have a correlation id,
 and that no kernel, copy or memset belongs to, though the file has device work with such ids. Not counted: memsets (one

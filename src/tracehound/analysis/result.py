@@ -73,7 +73,8 @@ class Result(Struct, frozen=True, eq=False):
     `total` is the number of rows before any cut. `about` says what the numbers cover, if that is neither the window nor
     the whole run. A column ``event`` of unit `id` leads from a row to its event in the timeline; the columns ``start``
     (an `instant`) and ``duration`` bound the row's own window. `all_rows` is the table before any cut, where the chart
-    of a cut result shows all rows.
+    of a cut result shows all rows, and where equal rows of ranks are folded. `rows_text` says how many rows the table
+    stands for, where that is not told by `total`.
     """
 
     analysis: str
@@ -85,10 +86,13 @@ class Result(Struct, frozen=True, eq=False):
     window: tuple[int, int] | None = None
     about: str = ""
     all_rows: pl.DataFrame | None = None
+    rows_text: str = ""
 
     @property
     def shown_rows_text(self) -> str:
-        """``40 of 1,312 rows`` if rows are left out, else ""."""
+        """``40 of 1,312 rows`` if rows are left out, else ""; where rows are folded, what they stand for."""
+        if self.rows_text:
+            return self.rows_text
         return f"{self.table.height:,} of {self.total:,} rows" if self.table.height < self.total else ""
 
     def column(self, name: str) -> Column:

@@ -126,7 +126,7 @@ def filter_result(result: Result, text: str, top: int | None = None) -> Result:
     of, above = result.table.height, rows.height - passed
     row_note = note("rows_filtered", filter=text.strip(), passed=passed, of=of, above=above)
     shown = rows if top is None else rows.head(top)
-    all_rows = None if result.all_rows is None else rows
+    all_rows = None if result.all_rows is None and shown.height == rows.height else rows
     return replace(result, table=shown, notes=(row_note, *result.notes), all_rows=all_rows)
 
 

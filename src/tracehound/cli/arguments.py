@@ -514,7 +514,7 @@ def _add_format_options(parser: CommandParser, more: Sequence[str] = ()) -> Comm
     how.add_argument(
         "--notes",
         action="store_true",
-        help="show all notes in text and markdown (default: the first one, and the number of others)",
+        help="show all notes in text and markdown (default: the first, and the number of others), in health all files",
     )
     return parser
 

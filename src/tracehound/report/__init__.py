@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 READABLE_ROWS = 1_000
 """Rows of a query shown to people by default."""
 
+PAGE_ROWS = 24
+"""Rows shown to people by default of a table that has many rows for each of many ranks."""
+
 
 class ReportFormat(Struct, frozen=True):
     """One format of a report. `notes`: the format shows the notes of a result.
@@ -82,6 +85,7 @@ def find_writer(name: str) -> ReportFormat:
 
 
 __all__ = [
+    "PAGE_ROWS",
     "READABLE_ROWS",
     "WRITERS",
     "ReportFormat",

@@ -25,8 +25,9 @@ from tracehound.draw.cell_text import (
 from tracehound.draw.notes import fold_notes, note_texts, separate_repeated_notes
 from tracehound.draw.text_table import UNLIMITED_WIDTH, TextLine, caption_lines, folded_notes_texts
 from tracehound.errors import printable
+from tracehound.report.readable_summary import fold_result, readable_results
 from tracehound.report.report_header import ReportHeader, ReportStyle, describe_window, header_sentences
-from tracehound.report.summary_page import Summary, readable_results
+from tracehound.report.summary_page import Summary
 
 if TYPE_CHECKING:
     from tracehound.report.result_page import ResultPage
@@ -37,7 +38,8 @@ _MARKDOWN_CHARACTERS = re.compile(r"([\\`*_\[\]<>|&~#$])")
 
 
 def write_result(header: ReportHeader, table: Result, style: ReportStyle) -> Iterator[TextLine]:
-    """Title, table and notes."""
+    """Title, table and notes; what several ranks or files have in common is one row."""
+    table = fold_result(table, style)
     untimed = replace(header.window, start=None, end=None)
     notes = [] if untimed.is_unlimited else [describe_window(header, untimed, style.unit)]
     yield from _write_section(table, style, notes)

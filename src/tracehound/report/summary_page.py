@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Executor
 from types import MappingProxyType
 from typing import Final
@@ -19,7 +19,7 @@ from tracehound.analysis.timing import other_step_work
 from tracehound.analysis.timing.rank_steps import complete_steps
 from tracehound.analysis.topics import is_memory_only
 from tracehound.draw.notes import render_note_columns
-from tracehound.model.notes import Note, note
+from tracehound.model.notes import Note
 from tracehound.model.trace import Trace, Window
 from tracehound.report.report_header import ReportHeader, build_header
 from tracehound.store.trace_files import TWIN_JSON_SKIPPED
@@ -51,19 +51,23 @@ STEP_SUMMARY_COLUMNS = (
     Column("inferred", "flag", "not marked by the profiler"),
 )
 
-_STEP_PARTS: Final = ("compute", "communication", "copy", "idle")
-
+STEP_PARTS: Final = ("compute", "communication", "copy", "idle")
+"""The parts of which the steps have a share each."""
 
 _USUAL_NOTES = (TWIN_JSON_SKIPPED, "flow_events_skipped", "counter_samples", "memory_events")
 """Notes that every profile of a kind has, and that say of no loss; only health shows them."""
 
 
 class Summary(Struct, frozen=True):
-    """The page. `lengths` has each whole step's number and its length on the slowest rank, in ps."""
+    """The page. `lengths` has each whole step's number and its length on the slowest rank, in ps.
+
+    `top` is the number of rows that was asked for, if any.
+    """
 
     about: ReportHeader
     results: tuple[Result, ...]
     lengths: tuple[tuple[int, int], ...] = ()
+    top: int | None = None
 
 
 def summarize_trace(trace: Trace, window: Window, top: int | None = None, executor: Executor | None = None) -> Summary:
@@ -87,21 +91,28 @@ def summarize_trace(trace: Trace, window: Window, top: int | None = None, execut
         elif name == "health":
             result = _unusual_health_rows(full_result, limit)
         elif name == "overview":
-            result = other_step_work.with_other_steps_note(full_result, trace, window)
+            result = other_step_work.with_other_steps_note(_cut_rows(full_result, limit), trace, window)
+        elif name == "breakdown":
+            result = _cut_rows(full_result, limit)
         if result.total or name not in OPTIONAL_ANALYSES:
             results.append(result)
-    return Summary(header, tuple(results), lengths)
+    return Summary(header, tuple(results), lengths, top)
 
 
-_LIMITED_AFTERWARDS = ("steps", "health")
-"""Analyses whose rows are limited here, after they are summarized."""
+_LIMITED_AFTERWARDS = ("overview", "breakdown", "steps", "health")
+"""Analyses whose rows are limited here: people see groups of all ranks."""
+
+
+def _cut_rows(result: Result, top: int) -> Result:
+    """At most `top` rows, and all of them beside."""
+    return replace(result, table=result.table.head(top), total=result.table.height, all_rows=result.table)
 
 
 def _unusual_health_rows(health: Result, top: int) -> Result:
     """The rows of health on the page."""
     codes = [msgspec.json.decode(what, type=Note).code for what in health.table["what"].to_list()]
     table = health.table.filter(~pl.Series(codes, dtype=pl.String).is_in(_USUAL_NOTES))
-    return render_note_columns(replace(health, table=table.head(top), total=table.height))
+    return _cut_rows(render_note_columns(replace(health, table=table)), top)
 
 
 def summarize_steps(steps: Result, top: int) -> Result:
@@ -110,7 +121,7 @@ def summarize_steps(steps: Result, top: int) -> Result:
     # The busy time of a rank without device activity is unknown, not zero.
     known_time = pl.col("duration").filter(pl.col("busy").is_not_null()).sum()
     busy = (pl.col("busy") * pl.col("duration")).sum() / known_time
-    parts = [(pl.col(part).sum() / known_time).fill_nan(None).alias(f"{part}_share") for part in _STEP_PARTS]
+    parts = [(pl.col(part).sum() / known_time).fill_nan(None).alias(f"{part}_share") for part in STEP_PARTS]
     table = (
         steps.table.filter(~pl.col("partial") | pl.col("partial").all().over("rank"))
         .group_by("rank")
@@ -128,53 +139,4 @@ def summarize_steps(steps: Result, top: int) -> Result:
         .sort("rank")
         .select(column.name for column in STEP_SUMMARY_COLUMNS)
     )
-    return replace(steps, columns=STEP_SUMMARY_COLUMNS, table=table.head(top), total=table.height)
-
-
-def readable_results(page: Summary) -> tuple[Result, ...]:
-    """The results of the page for people: all shares of time of a run with steps are of its step time.
-
-    Where the page is of a window, or a rank has no steps, the breakdown keeps its own base.
-    """
-    results = {result.analysis: result for result in page.results}
-    steps, breakdown = results.get("steps"), results.get("breakdown")
-    if steps is None or breakdown is None:
-        return page.results
-    known = steps.table.drop_nulls("idle_share")
-    has_steps = known.height and set(breakdown.table["rank"]) <= set(known["rank"])
-    if page.about.window.limits_time or not has_steps:
-        results["steps"] = _drop_columns(steps, _STEP_PART_COLUMNS)
-    else:
-        results["breakdown"] = _breakdown_of_steps(breakdown, known)
-        results["steps"] = _drop_columns(steps, ("busy", *_STEP_PART_COLUMNS))
-    return tuple(results.values())
-
-
-_STEP_PART_COLUMNS: Final = ("total", *(column.name for column in part_share_columns(STEP_TIME).values()))
-"""Columns of the steps from which the breakdown is made."""
-
-
-def _drop_columns(result: Result, names: Sequence[str]) -> Result:
-    columns = tuple(column for column in result.columns if column.name not in names)
-    return replace(result, columns=columns, table=result.table.select(column.name for column in columns))
-
-
-def _breakdown_of_steps(breakdown: Result, steps: pl.DataFrame) -> Result:
-    """The breakdown of the whole steps of each rank, with the notes of the breakdown that are true of it."""
-    device = breakdown.table.select("rank", "device")
-    table = device.join(steps, on="rank", how="left", maintain_order="left")
-    columns = (*(breakdown.column(name) for name in ("rank", "device")), *part_share_columns(STEP_TIME).values())
-    notes = [each for each in breakdown.notes if each.code not in _NOTES_ON_SPANS]
-    if table.height > 1:
-        time = table["total"].to_numpy()
-        compute, communication, copy, idle = (
-            float(table[f"{part}_share"].to_numpy() @ time / time.sum()) for part in _STEP_PARTS
-        )
-        notes.append(note("breakdown_total", compute=compute, communication=communication, copy=copy, idle=idle))
-    return replace(
-        breakdown, columns=columns, table=table.select(column.name for column in columns), notes=tuple(notes)
-    )
-
-
-_NOTES_ON_SPANS: Final = ("breakdown_total", "hidden_parts_total")
-"""Codes of notes with shares of the span of the work."""
+    return _cut_rows(replace(steps, columns=STEP_SUMMARY_COLUMNS, table=table), top)

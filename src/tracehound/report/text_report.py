@@ -18,6 +18,7 @@ from tracehound.draw.charts.analysis_charts import BREAKDOWN_NAMES
 from tracehound.draw.charts.primitives import draw_bar, draw_curve, draw_stacked_bar
 from tracehound.draw.charts.rank_heat_map import draw_rank_map
 from tracehound.draw.charts.roofline_chart import draw_roofline
+from tracehound.draw.folded_rows import RANKS_COLUMN, occurrences_text
 from tracehound.draw.notes import NoteTexts, fold_notes, group_notes_by_role, note_texts, separate_repeated_notes
 from tracehound.draw.text_table import (
     TextLine,
@@ -32,9 +33,10 @@ from tracehound.draw.text_table import (
 from tracehound.errors import printable
 from tracehound.model.notes import Note
 from tracehound.model.short_names import cut_middle
-from tracehound.model.units import format_count, format_duration
+from tracehound.model.units import format_duration
+from tracehound.report.readable_summary import fold_result, readable_results
 from tracehound.report.report_header import ReportHeader, ReportStyle, describe_window, header_sentences
-from tracehound.report.summary_page import Summary, readable_results
+from tracehound.report.summary_page import Summary
 
 if TYPE_CHECKING:
     from tracehound.report.result_page import ResultPage
@@ -42,12 +44,15 @@ if TYPE_CHECKING:
 BREAKDOWN_PARTS = (("compute", "█"), ("communication", "▓"), ("copy", "░"), ("idle", " "))
 """The parts of a rank's time and their characters."""
 
-RANK_COLUMNS = ("rank", "device", "model", "host", "events", "threads", "host_events")
+RANK_COLUMNS = ("rank", "ranks", "device", "model", "host", "events", "threads", "host_events")
 OP_COLUMNS = ("name", "category", "count", "self", "share")
 OP_COLUMNS_WITH_MODULE = ("name", "module", "count", "self", "share")
-BREAKDOWN_COLUMNS = ("rank", "device", "span", *(f"{part}_share" for part, _ in BREAKDOWN_PARTS))
+BREAKDOWN_COLUMNS = (
+    *("rank", "ranks", "device", "span", *(f"{part}_share" for part, _ in BREAKDOWN_PARTS)),
+    *("least_idle", "most_idle"),
+)
 FINDING_COLUMNS = ("finding", "cost", "share", "share_of", "evidence", "effects", "advice", "next")
-GAP_COLUMNS = ("rank", "start", "duration", "after", "why", "why_share", "host")
+GAP_COLUMNS = ("rank", "ranks", "start", "duration", "after", "why", "why_share", "host")
 """The columns on the page; a report has all columns. Ops with equal names are told apart by their modules."""
 
 SUMMARY_COLUMNS: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
@@ -67,7 +72,8 @@ CURVE_LINES = 8
 
 
 def write_result(header: ReportHeader, result: Result, style: ReportStyle) -> Iterator[TextLine]:
-    """Title, table and notes."""
+    """Title, table and notes; what several ranks or files have in common is one row."""
+    result = fold_result(result, style)
     if result.analysis == "health":
         yield from caption_lines(result, style.width, style.unit)
         yield from _write_health_sentences(result, style)
@@ -127,10 +133,11 @@ def _write_section(page: Summary, result: Result, style: ReportStyle) -> Iterato
             yield from caveat_lines(_page_note_texts(result, style), style.width)
         case "breakdown":
             yield from _write_table(result, style)
-            yield from _draw_breakdown_bars(result, style.width)
+            if "rank" in result.table.columns:
+                yield from _draw_breakdown_bars(result, style.width)
         case "steps":
             yield from _write_table(result, style)
-            yield from _draw_step_curve(page.lengths, style)
+            yield from _draw_step_curve(page.lengths, style, CURVE_LINES if "rank" in result.table.columns else 4)
         case "ops":
             yield from _write_table(result, style, shares=True)
         case "health":
@@ -149,7 +156,9 @@ def _write_table(result: Result, style: ReportStyle, *, shares: bool = False) ->
     """The headline, the table, and the warnings of one section of a page; with `shares` a bar in each row."""
     texts = _page_note_texts(result, style)
     yield from headline_lines(texts, style.width)
-    if result.table.height and shares:
+    if texts.headlines and result.table.height == 1 and RANKS_COLUMN in result.columns:
+        pass  # all ranks are alike: the headline says it
+    elif result.table.height and shares:
         yield from _body_lines_with_bars(result, style)
     elif result.table.height or not result.notes:
         yield from body_lines(result, style.width, style.unit)
@@ -215,7 +224,7 @@ def _draw_breakdown_bars(result: Result, width: int) -> Iterator[TextLine]:
     yield from note_lines([legend], width)
 
 
-def _draw_step_curve(lengths: Sequence[tuple[int, int]], style: ReportStyle) -> Iterator[TextLine]:
+def _draw_step_curve(lengths: Sequence[tuple[int, int]], style: ReportStyle, height: int) -> Iterator[TextLine]:
     """The length of every step as a curve, from zero, if there are enough steps."""
     if len(lengths) < CURVE_LINES:
         return
@@ -223,7 +232,7 @@ def _draw_step_curve(lengths: Sequence[tuple[int, int]], style: ReportStyle) -> 
     most = max(times)
     ticks = [(number, str(number)) for number in (numbers[0], numbers[len(numbers) // 2], numbers[-1])]
     marks = [(0, "0"), (most, format_duration(most))]
-    drawn = draw_curve(numbers, times, min(style.width, 100), CURVE_LINES, ticks=ticks, marks=marks)
+    drawn = draw_curve(numbers, times, min(style.width, 100), height, ticks=ticks, marks=marks)
     yield from (TextLine(text.rstrip()) for text in drawn)
     if drawn:
         yield from note_lines(["length of each step on its slowest rank, by number of the step"], style.width)
@@ -253,10 +262,8 @@ def _write_rank_map(result: Result, style: ReportStyle) -> Iterator[TextLine]:
 
 def _write_health_sentences(result: Result, style: ReportStyle) -> Iterator[TextLine]:
     """Level, count, message and place of each row as sentences, since they are text to read."""
-    for level, number, what, where in result.table.select("level", "count", "what", "where").iter_rows():
-        where_text = f" ({where})" if where else ""
-        times = f" {format_count(number)}:" if number > 1 else ":"
-        yield from (
-            TextLine(words) for words in wrap_sentence(printable(f"{level}{times} {what}{where_text}"), style.width)
-        )
+    for row in result.table.iter_rows(named=True):
+        lead = f"{row['level']} {occurrences_text(row['count'], row.get('files', 1))}".rstrip()
+        text = f"{lead}: {row['what']}{' (' + row['where'] + ')' if row['where'] else ''}"
+        yield from (TextLine(words) for words in wrap_sentence(printable(text), style.width))
     yield from note_lines(note_texts(result.notes), style.width)

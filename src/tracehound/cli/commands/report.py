@@ -13,10 +13,12 @@ from tracehound.cli.commands.result_output import print_result, refuse_format
 from tracehound.cli.commands.trace_input import analysis_workers, open_read_context, read_trace
 from tracehound.config import configured_settings
 from tracehound.draw.notes import render_note_columns
+from tracehound.draw.rank_groups import MANY_RANKS
 from tracehound.draw.text_table import UNLIMITED_WIDTH
 from tracehound.errors import TracehoundError, printable
 from tracehound.model.old_names import current_name
-from tracehound.report import find_writer, listings
+from tracehound.model.trace import Trace
+from tracehound.report import PAGE_ROWS, ReportFormat, find_writer, listings
 
 
 def run(options: Namespace) -> int:
@@ -40,13 +42,19 @@ def run(options: Namespace) -> int:
     row_filter.filter_condition(options.where, columns)  # report errors before the trace is read
     with open_read_context(options) as context:
         trace, window = read_trace(options, context, devices=analysis.device_ops_only and not form.of_trace)
-        top = options.top or form.readable
+        top = options.top or _default_rows(form, analysis, trace)
         result = run_analysis(
             analysis, trace, window, Options(None if options.where else top, given), analysis_workers(trace, context)
         )
     result = render_note_columns(result)
     result = row_filter.filter_result(result, options.where, top) if options.where else result
     return print_result(result, trace, window, form, options)
+
+
+def _default_rows(form: ReportFormat, analysis: Analysis, trace: Trace) -> int | None:
+    """The rows that are shown unless `--top` asks for more: a page of what every one of many ranks has many of."""
+    many = analysis.limits_rows and trace.ranks.height > MANY_RANKS
+    return PAGE_ROWS if many and form.readable else form.readable
 
 
 def _pop_analysis(options: Namespace) -> Analysis:

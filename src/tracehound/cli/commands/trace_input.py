@@ -157,7 +157,7 @@ def load_and_print_failures(reader: TraceReader) -> Trace:
     for line in dropped[:MAX_FILES_LISTED]:
         console.print_message(printable(line))
     if left := len(dropped[MAX_FILES_LISTED:]):
-        console.print_message(f"{left:,} more like these; tracehound report PATH health tells of all")
+        console.print_message(f"{left:,} more like these; tracehound report PATH health --notes names all")
     return trace
 
 

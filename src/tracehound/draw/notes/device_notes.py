@@ -184,7 +184,7 @@ def _stretches_of_length(length: int) -> str:
 
 def _gaps_total(gaps: int, idle: int, short: int, span: int, ranks: int) -> str:
     """`short` is the idle time in intervals too short for a gap."""
-    many = f"{ranks} ranks" if ranks > 1 else "one rank"
+    many = f"{ranks:,} ranks" if ranks > 1 else "one rank"
     time = idle - short
     part = f"{format_share(time / span)} of {format_duration(span)} (first to last work, or the window)"
     text = f"{count_noun(gaps, 'gap')} on {many}: {format_duration(time)} idle, {part}"

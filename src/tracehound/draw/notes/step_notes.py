@@ -157,7 +157,7 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "work_of_unknown_steps": _unknown_steps,
     "work_outside_marks": _work_outside_marks,
     "critical_path_bound": _path_bound,
-    "more_ranks": "and {ranks} more ranks: choose with --rank",
+    "more_ranks": "and {ranks:,} more ranks: choose with --rank",
     "critical_path_unrecorded": _path_unrecorded,
     "critical_path_begins_late": _path_begins_late,
     "critical_path_wait_unknown": _path_wait_unknown,

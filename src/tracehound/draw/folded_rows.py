@@ -1,0 +1,143 @@
+"""Rows that say the same of several ranks or files, as one row each: for people, who read pages and no lists.
+
+Csv and json keep all rows. Knows the tables that repeat themselves, `gaps` and `health`, and no width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+import numpy as np
+import polars as pl
+from msgspec.structs import replace
+
+from tracehound.analysis.result import Column, Result
+from tracehound.model.units import count_noun, format_count, format_ranges, join_some
+from tracehound.numeric.intervals import Ints
+
+RANKS_COLUMN: Final = Column("ranks", "text", "ranks of which the row is")
+"""The column in place of that of a single rank."""
+
+FILES_COLUMN: Final = Column("files", "count", "files of which the row is")
+
+_MOST_RANGES: Final = 4
+_NAMED_FILES: Final = 2
+"""Ranges of ranks, and files after the first, that a row names at most."""
+
+
+def fold_rows(result: Result) -> Result:
+    """The result with one row for what several ranks or files have in common; any other result as it is."""
+    match result.analysis:
+        case "gaps":
+            return fold_gaps(result)
+        case "health":
+            return fold_messages(result)
+        case _:
+            return result
+
+
+def fold_gaps(result: Result) -> Result:
+    """Gaps with one row for the same gap on several ranks: its times and events are those of the first of its rows.
+
+    The same gap: one cause (`why`), and an overlap of at least half of the longer gap. The rows of a cut result are
+    folded before the cut.
+    """
+    rows = result.table if result.all_rows is None else result.all_rows
+    if not {"rank", "start", "duration", "why"} <= {*rows.columns}:
+        return result
+    groups = group_same_gaps(rows, result.table.height if result.table.height < rows.height else None)
+    if all(len(group) == 1 for group in groups):
+        return result
+    rank = rows["rank"].to_numpy()
+    texts = pl.Series("ranks", [ranks_cell(rank[group].tolist()) for group in groups], pl.String)
+    table = rows[[group[0] for group in groups]].with_columns(texts)
+    columns = tuple(RANKS_COLUMN if column.name == "rank" else column for column in result.columns)
+    counted = sum(map(len, groups))
+    of = f"{counted:,} of {result.total:,}" if counted < result.total else f"{counted:,}"
+    return replace(
+        result,
+        columns=columns,
+        table=table.select(column.name for column in columns),
+        all_rows=None,
+        rows_text=f"{count_noun(len(groups), 'group')} of ranks ({of} rows)",
+    )
+
+
+def group_same_gaps(gaps: pl.DataFrame, most: int | None = None) -> list[list[int]]:
+    """The rows of each gap, in the order of the first ones; at most one row of a rank, at most `most` groups."""
+    start, rank = gaps["start"].to_numpy(), gaps["rank"].to_numpy()
+    length = gaps["duration"].to_numpy()
+    end, cause = start + length, gaps["why"].fill_null("").rank("dense").to_numpy()
+    by_start = np.argsort(start, kind="stable")
+    starts, left = start[by_start], np.ones(len(start), np.bool_)
+    groups = list[list[int]]()
+    for first in range(len(start)):
+        if most is not None and len(groups) == most:
+            break
+        if not left[first]:
+            continue
+        # a gap that overlaps it so much is at most twice as long
+        low = np.searchsorted(starts, start[first] - 3 * length[first] // 2)
+        high = np.searchsorted(starts, start[first] + length[first] // 2, side="right")
+        near = by_start[low:high]
+        near = near[left[near] & (cause[near] == cause[first])]
+        shared = np.minimum(end[near], end[first]) - np.maximum(start[near], start[first])
+        alike = 2 * shared >= np.maximum(length[near], length[first])
+        group = _best_row_of_each_rank(near[alike], rank, shared[alike], first)
+        left[group] = False
+        groups.append(group)
+    return groups
+
+
+def _best_row_of_each_rank(rows: Ints, rank: Ints, shared: Ints, first: int) -> list[int]:
+    """Of each rank the row that overlaps the `first` one most; the first one leads."""
+    best = rows[np.argsort(-shared, kind="stable")]
+    _, at = np.unique(rank[best], return_index=True)
+    return [first, *sorted(row for row in best[at].tolist() if rank[row] != rank[first])]
+
+
+def ranks_cell(ranks: Collection[int]) -> str:
+    """The ranks of a row: ``3``, ``0-7``, ``0, 8, 16 and 61 more``."""
+    return format_ranges(ranks, _MOST_RANGES)
+
+
+def fold_messages(result: Result) -> Result:
+    """Health with one row for a message that several files have: they count, and the first ones are named.
+
+    Messages that differ in their numbers alone are one; its row has the numbers of the first file and the sum of the
+    counts. The column of messages must have sentences.
+    """
+    table, names = result.table, [column.name for column in result.columns]
+    if not {"level", "count", "what", "where"} <= {*names} or "files" in names or table.is_empty():
+        return result
+    file = pl.col("where").str.split(", ").list.first().alias("file")
+    without_numbers = pl.col("what").str.replace_all(_NUMBER, "0").alias("message")
+    groups = (
+        table.with_columns(file, without_numbers)
+        .group_by("level", "message", maintain_order=True)
+        .agg(pl.col("count").sum(), pl.col("what", "where").first(), pl.col("file").unique(maintain_order=True))
+        .with_columns(pl.col("file").list.len().cast(pl.Int64).alias("files"))
+    )
+    if groups.height == table.height:
+        return result
+    where = [_places_text(first, files) for first, files in groups.select("where", "file").iter_rows()]
+    columns = tuple(
+        each for column in result.columns for each in ((column, FILES_COLUMN) if column.name == "count" else (column,))
+    )
+    folded = groups.with_columns(pl.Series("where", where, pl.String)).select(column.name for column in columns)
+    total = groups.height if result.total == table.height else result.total
+    return replace(result, columns=columns, table=folded, total=total)
+
+
+_NUMBER: Final = r"[0-9][0-9,.]*"
+
+
+def _places_text(first: str, files: list[str]) -> str:
+    return f"{first}; also {join_some(files[1:], _NAMED_FILES)}" if len(files) > 1 else first
+
+
+def occurrences_text(count: int, files: int) -> str:
+    """Number of occurrences of a message of health: ``12``, ``12 in 3 files``, ``in 3 files``; "" for once."""
+    number = format_count(count) if count > files else ""
+    return " ".join(filter(None, (number, f"in {format_count(files)} files" if files > 1 else "")))

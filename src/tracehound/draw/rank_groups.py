@@ -1,0 +1,121 @@
+"""Tables with a row for each rank as a few rows, one for each group of ranks that are alike.
+
+Csv and json keep the rows of single ranks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import polars as pl
+from msgspec.structs import replace
+
+from tracehound.analysis.result import TEXT_UNITS, Column, Result
+from tracehound.draw.folded_rows import RANKS_COLUMN, ranks_cell
+from tracehound.model.units import count_hosts_and_processes, count_noun, format_names
+
+MANY_RANKS: Final = 8
+"""Tables of more ranks are grouped."""
+
+MOST_GROUPS: Final = 6
+"""Groups with rows of their own, the largest ones; the ranks of all others share the last row."""
+
+ALIKE_SHARES: Final = 0.02
+ALIKE_FRACTION: Final = 0.05
+"""Neighbors in the order of a value are alike if their shares, or the fractions of other numbers, differ by no more."""
+
+WIDEST_GROUP: Final = 4
+"""Values of a group differ by at most so many times the difference of neighbors."""
+
+
+def group_ranks(
+    result: Result, alike: Sequence[str], *, summaries: Mapping[str, pl.Expr] | None = None, most: int = MOST_GROUPS
+) -> Result:
+    """The rows of ranks that are alike in these columns as one row; the group with most ranks comes first.
+
+    A number is the median of the group's ranks unless `summaries` has another expression for its column; texts are
+    the first and the last, hosts are counted.
+    """
+    table = result.table
+    groups = number_alike_ranks(table, [result.column(name) for name in alike])
+    shown = groups.value_counts(name="ranks").sort("ranks", groups.name, descending=[True, False])[groups.name]
+    last = shown.head(most - 1 if len(shown) > most else most)
+    group = pl.when(pl.col("group").is_in(last.implode())).then("group")
+    rows = table.with_columns(groups).with_columns(group.alias("group"))
+    columns = [column for column in result.columns if column.name != "rank"]
+    found = summaries or {}
+    summarized = (
+        rows.group_by("group")
+        .agg(
+            pl.col("rank").sort(),
+            *(found.get(column.name, _summary(column)).alias(column.name) for column in columns),
+        )
+        .sort(pl.col("group").is_null(), pl.col("rank").list.len(), pl.col("rank").list.first(),
+              descending=[False, True, False])
+    )  # fmt: skip
+    texts = {column.name: _group_texts(column, summarized[column.name]) for column in columns if _is_text(column)}
+    ranks = [ranks_cell(members) for members in summarized["rank"].to_list()]
+    grouped = summarized.with_columns(pl.Series("ranks", ranks, pl.String), *texts.values())
+    shown_columns = (RANKS_COLUMN, *columns)
+    return replace(
+        result,
+        columns=shown_columns,
+        table=grouped.select(column.name for column in shown_columns),
+        total=grouped.height,
+        all_rows=None,
+        rows_text=f"{count_noun(grouped.height, 'group')} of {table.height:,} ranks",
+    )
+
+
+def number_alike_ranks(table: pl.DataFrame, columns: Sequence[Column]) -> pl.Series:
+    """The number of the group of each row, as `group`: rows with equal texts and alike numbers have one number."""
+    keys = [_number_alike(column, table[column.name]).alias(column.name) for column in columns]
+    return pl.DataFrame(keys).select(pl.struct(pl.all()).rank("dense").alias("group")).to_series()
+
+
+def _number_alike(column: Column, values: pl.Series) -> pl.Series:
+    """Numbers for the values of a column: alike ones have the same."""
+    if _is_text(column) or column.unit == "flag":
+        return values.cast(pl.String).fill_null("").rank("dense").cast(pl.Int64)
+    numbers = values.cast(pl.Float64).fill_nan(None).fill_null(_UNKNOWN).to_numpy()
+    groups, number = np.zeros(len(numbers), np.int64), 0
+    first = last = -math.inf
+    for row in np.argsort(numbers, kind="stable").tolist():
+        value = float(numbers[row])
+        near = ALIKE_SHARES if column.unit == "share" else ALIKE_FRACTION * abs(value)
+        if value - last > near or value - first > WIDEST_GROUP * near:
+            number, first = number + 1, value
+        last, groups[row] = value, number
+    return pl.Series(groups)
+
+
+_UNKNOWN: Final = -1e300
+
+
+def _summary(column: Column) -> pl.Expr:
+    value = pl.col(column.name)
+    if _is_text(column):
+        return value.drop_nulls()
+    if column.unit == "flag":
+        return value.any()
+    median = value.median()
+    return median if column.unit in ("share", "decimal", "rate") else median.round().cast(pl.Int64)
+
+
+def _is_text(column: Column) -> bool:
+    return column.unit in TEXT_UNITS
+
+
+def _group_texts(column: Column, names: pl.Series) -> pl.Series:
+    """The cell of each group for its names."""
+    return pl.Series(column.name, [_group_text(column, each) for each in names.to_list()], pl.String)
+
+
+def _group_text(column: Column, names: list[str]) -> str | None:
+    several = [*dict.fromkeys(names)]
+    if column.name == "host" and len(several) > 1:
+        return count_hosts_and_processes(several)
+    return format_names(several, 2) or None
