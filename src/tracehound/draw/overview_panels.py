@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, Protocol
 
@@ -21,10 +22,19 @@ from tracehound.analysis.timing.rank_steps import complete_steps
 from tracehound.draw.cell_text import format_cell
 from tracehound.draw.charts import primitives
 from tracehound.draw.charts.analysis_charts import BREAKDOWN_GLYPHS, BREAKDOWN_NAMES
+from tracehound.draw.folded_rows import occurrences_text
 from tracehound.draw.name_shortening import shorten_names_distinctly
 from tracehound.draw.notes import note_text
+from tracehound.draw.rank_groups import MANY_RANKS, number_alike_ranks
 from tracehound.draw.text_wrapping import shorten_at_word
-from tracehound.model.units import CELL_DIGITS, count_noun, format_count, format_duration, format_share
+from tracehound.model.units import (
+    CELL_DIGITS,
+    count_noun,
+    format_count,
+    format_duration,
+    format_ranks,
+    format_share,
+)
 from tracehound.numeric.intervals import Ints
 
 PanelStyle = Literal[
@@ -75,7 +85,8 @@ def count_wanted_lines(result: Result) -> int:
         case "steps":
             return STEP_CHART_LINES
         case "breakdown":
-            return rows + 1 + (rows > 1) + len(_working_share_lines(result))
+            bars = rows if rows <= MANY_RANKS else len(_breakdown_of_groups(result))
+            return bars + 1 + (rows > 1) + len(_working_share_lines(result))
         case "findings":
             return 6 * rows
         case "health":
@@ -174,7 +185,7 @@ _STEADY: Final = 0.002
 
 
 def draw_breakdown_panel(result: Result, width: int, height: int, *, windowed: bool) -> OverviewPanel:
-    """A bar for each rank, divided by its time. If not all fit, the ranks that idle most, below one for all."""
+    """A bar for each rank, divided by its time; if not all fit, for groups of alike ranks, below one for all."""
     table = result.table
     shares = [f"{name}_share" for name in BREAKDOWN_GLYPHS]
     span = table["span"].to_numpy()
@@ -184,14 +195,33 @@ def draw_breakdown_panel(result: Result, width: int, height: int, *, windowed: b
     working_notes = _working_share_lines(result)[: max(0, height - LEAST_PANEL_LINES)]
     height -= len(working_notes)
     if len(rows) > height - 1:
-        idlest = sorted(rows, key=lambda row: -(row[1][-1] or 0.0))
-        rows = [("all", total_shares), *idlest[: max(0, height - 2)]]
-        note += f", idlest of {format_count(len(idlest))} ranks"
+        groups = _breakdown_of_groups(result)
+        rows = [("all", total_shares), *groups[: max(0, height - 2)]]
+        note += f", idlest of {format_count(table.height)} ranks"
     elif 1 < len(rows) <= height - 2:
         rows = [("all", total_shares), *rows]
     room = max(len(label) for label, _ in rows)
     lines = [_draw_breakdown_bar(f"{label:<{room}} ", parts, width) for label, parts in rows]
     return OverviewPanel(note, [*lines[: height - 1], _breakdown_legend(total_shares, width), *working_notes])
+
+
+@lru_cache(maxsize=8)  # a panel is drawn for each of its lines
+def _breakdown_of_groups(result: Result) -> tuple[tuple[str, list[float]], ...]:
+    """The label and the mean shares of each group of ranks that are alike, the idlest first."""
+    names = [f"{name}_share" for name in BREAKDOWN_GLYPHS]
+    groups = (
+        result.table.with_columns(number_alike_ranks(result.table, [result.column(name) for name in names]))
+        .group_by("group")
+        .agg(pl.col("rank"), pl.col(names).fill_null(0).mean())
+        .sort(names[-1], pl.col("rank").list.min(), descending=[True, False])
+    )
+    return tuple((_group_label(ranks), parts) for ranks, *parts in groups.select("rank", *names).rows())
+
+
+def _group_label(ranks: Sequence[int]) -> str:
+    """The ranks of a group, or their number where they are not one range."""
+    text = format_ranks(ranks)
+    return text if "," not in text else count_noun(len(ranks), "rank")
 
 
 def _working_share_lines(result: Result) -> list[PanelLine]:
@@ -269,9 +299,10 @@ def draw_health_panel(result: Result, width: int, height: int, *, windowed: bool
         return OverviewPanel("", [[("nothing dropped, repaired or missing", "plain")], [(counted, "dim")]])
     below: list[PanelLine] = [[(counted, "dim")]] if counted and height > 1 else []
     room, lines = height - len(below), list[PanelLine]()
-    rows = problems.select("level", "count", "what").rows()
-    for at, (level, number, what) in enumerate(rows[:room]):
-        words = f"{format_count(number)}: {what}" if number > 1 else what
+    rows = problems.rows(named=True)
+    for at, row in enumerate(rows[:room]):
+        level, often = row["level"], occurrences_text(row["count"], row.get("files", 1))
+        words = f"{often}: {row['what']}" if often else row["what"]
         spare = room - len(lines) - (len(rows) - at - 1)
         first, *rest = _wrap_panel_text(words, max(8, width - 9), max(1, spare), "plain")
         lines += [

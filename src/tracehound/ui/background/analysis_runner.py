@@ -21,6 +21,7 @@ from tracehound.analysis.analysis_settings import ChosenSettings
 from tracehound.config import configured_settings
 from tracehound.diff import Comparison, RunProfile, compare_runs, profile_run
 from tracehound.diff.aligned_steps import AlignedSteps, StepInterval, align_steps
+from tracehound.draw.folded_rows import fold_messages
 from tracehound.draw.notes import render_note_columns
 from tracehound.model.trace import Trace, Window
 from tracehound.ui.background.background_thread import BackgroundThread
@@ -79,7 +80,7 @@ def run_request(trace: Trace, question: AnalysisRequest, *, members: bool = Fals
     analysis = get_analysis(question.analysis)
     given = configured_settings(analysis, [f"{name}={value}" for name, value in question.given])
     options = Options(MAX_ROWS.get(question.analysis), given, members)
-    return render_note_columns(run_analysis(analysis, trace, question.window, options))
+    return fold_messages(render_note_columns(run_analysis(analysis, trace, question.window, options)))
 
 
 class AnalysisRunner:
