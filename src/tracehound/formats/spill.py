@@ -42,8 +42,10 @@ class MaskedColumn(NamedTuple):
     values: npt.NDArray[Any]
     valid: Mask | None = None
 
-    def take(self, rows: npt.NDArray[np.intp]) -> MaskedColumn:
+    def take(self, rows: npt.NDArray[np.intp] | slice) -> MaskedColumn:
         """Return the given rows, in any order."""
+        if isinstance(rows, slice):
+            return MaskedColumn(self.values[rows], None if self.valid is None else self.valid[rows])
         return MaskedColumn(self.values.take(rows), None if self.valid is None else self.valid.take(rows))
 
     def copied(self) -> MaskedColumn:
@@ -58,23 +60,56 @@ def columns_to_frame(columns: Mapping[str, MaskedColumn], dtypes: Mapping[str, p
     """
     known = {name: column for name, column in columns.items() if name in dtypes}
     series = [pl.Series(name, column.values) for name, column in known.items()]
-    series += [pl.Series(f"{name} valid", column.valid) for name, column in known.items() if column.valid is not None]
-    return pl.DataFrame(series).select(
-        _cast_column(name, known.get(name), dtype).alias(name) for name, dtype in dtypes.items()
-    )
+    series += [pl.Series(name + _VALID_SUFFIX, column.valid) for name, column in known.items() if column.valid is not None]
+    return pl.DataFrame(series).select(_cast_column(name, known.get(name), dtype) for name, dtype in dtypes.items())
 
 
 def frame_to_columns(frame: pl.DataFrame) -> dict[str, MaskedColumn]:
     """Return the columns of a frame as numbers."""
-    return {series.name: _series_to_column(series) for series in frame}
+    plain = {series.name: MaskedColumn(series.to_numpy()) for series in frame if _is_plain(series)}
+    if len(plain) == frame.width:
+        return plain
+    others = [series for series in frame if series.name not in plain]
+    converted = frame.select(  # once for all columns: polars takes longer to begin than to convert
+        *(_to_numbers(series) for series in others),
+        *(pl.col(series.name).is_not_null().name.suffix(_VALID_SUFFIX) for series in others if series.null_count()),
+    )
+    numbers = {series.name: series.to_numpy() for series in converted}
+    return {
+        name: plain[name] if name in plain else MaskedColumn(numbers[name], numbers.get(name + _VALID_SUFFIX))
+        for name in frame.columns
+    }
+
+
+_VALID_SUFFIX: Final = " valid"
+"""The suffix of the column that says which values of another column are valid."""
+
+
+def _is_plain(series: pl.Series) -> bool:
+    """True if the values of a series are numbers, and none is missing."""
+    return not series.null_count() and not isinstance(series.dtype, pl.Categorical | pl.Enum)
+
+
+def _to_numbers(series: pl.Series) -> pl.Expr:
+    """Return an expression for the values of a series as numbers, with any number where one is missing."""
+    column = pl.col(series.name)
+    numbers = column.to_physical() if isinstance(series.dtype, pl.Categorical | pl.Enum) else column
+    return numbers.fill_null(False if series.dtype == pl.Boolean else 0) if series.null_count() else numbers  # noqa: FBT003
 
 
 def _cast_column(name: str, column: MaskedColumn | None, dtype: pl.DataType) -> pl.Expr:
     if column is None:
-        return pl.lit(None, dtype)
+        return pl.lit(None, dtype).alias(name)
     values = pl.col(name)
     typed = values.cat.to(dtype) if isinstance(dtype, pl.Categorical | pl.Enum) else values.cast(dtype)
-    return typed if column.valid is None else pl.when(f"{name} valid").then(typed)
+    return typed if column.valid is None else pl.when(name + _VALID_SUFFIX).then(typed).alias(name)
+
+
+class SpilledColumns(NamedTuple):
+    """Rows in memory as numbers, with series that keep their categories alive: polars frees those that none uses."""
+
+    columns: Mapping[str, MaskedColumn]
+    categories: tuple[pl.Series, ...]
 
 
 class SpilledRows(Struct, frozen=True, eq=False):
@@ -85,7 +120,7 @@ class SpilledRows(Struct, frozen=True, eq=False):
 
     height: int
     dtypes: Mapping[str, pl.DataType]
-    storage: pl.DataFrame | SpilledFile
+    storage: pl.DataFrame | SpilledColumns | SpilledFile
     runs: LaneRowBounds | None = None
 
     def read_frame(self, low: int = 0, high: int | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
@@ -94,12 +129,14 @@ class SpilledRows(Struct, frozen=True, eq=False):
         wanted = tuple(self.dtypes) if columns is None else columns
         if isinstance(self.storage, pl.DataFrame):
             return self.storage.select(wanted).slice(low, high - low)
-        return columns_to_frame(self.storage.read(low, high, wanted), {name: self.dtypes[name] for name in wanted})
+        return columns_to_frame(self.read(low, high, wanted), {name: self.dtypes[name] for name in wanted})
 
     def read(self, low: int, high: int, columns: Sequence[str]) -> dict[str, MaskedColumn]:
         """Return the rows `[low, high)` of the columns named, as numbers."""
         if isinstance(self.storage, pl.DataFrame):
-            return {name: _series_to_column(self.storage[name][low:high]) for name in columns}
+            return frame_to_columns(self.storage.select(columns).slice(low, high - low))
+        if isinstance(self.storage, SpilledColumns):
+            return {name: self.storage.columns[name].take(slice(low, high)) for name in columns}
         return self.storage.read(low, high, columns)
 
     def with_column(self, name: str, values: npt.NDArray[Any]) -> SpilledRows:
@@ -111,6 +148,10 @@ class SpilledRows(Struct, frozen=True, eq=False):
         if isinstance(self.storage, pl.DataFrame):
             column = columns_to_frame({name: MaskedColumn(values)}, {name: dtype})
             return replace(self, storage=self.storage.with_columns(column.to_series()))
+        if isinstance(self.storage, SpilledColumns):
+            kept = _keep_categories({name: MaskedColumn(values)}, {name: dtype})
+            columns = {**self.storage.columns, name: MaskedColumn(values)}
+            return replace(self, storage=SpilledColumns(columns, (*self.storage.categories, *kept)))
         with self.storage.path.open("ab", buffering=0) as file:
             stored = _write_column(file, name, MaskedColumn(values), dtype)
         return replace(self, storage=SpilledFile(self.storage.path, {**self.storage.columns, name: stored}))
@@ -222,7 +263,7 @@ class Spill(Struct, frozen=True):
         dtypes = dict(frame.schema)
         if self.folder is None:
             return SpilledRows(frame.height, dtypes, frame, runs)
-        columns = ((series.name, _series_to_column(series)) for series in frame)
+        columns = frame_to_columns(frame).items()
         return SpilledRows(frame.height, dtypes, _write_columns(self.folder, name, columns, dtypes), runs)
 
     def new_array(self, name: str, dtype: npt.DTypeLike) -> SpilledArray:
@@ -240,12 +281,6 @@ class Spill(Struct, frozen=True):
 
         `dtypes` has all `columns`, whose arrays may be reused afterwards.
         """
-        if self.folder is None:
-            copies = {
-                column_name: column.copied() if rows is None else column.take(rows)
-                for column_name, column in columns.items()
-            }
-            return self.spill_frame(columns_to_frame(copies, dtypes), name)
         order, runs = rows, None
         if all(column in columns for column in EVENT_ORDER_COLUMNS):
             bounds = (columns[column].values for column in EVENT_ORDER_COLUMNS)
@@ -253,6 +288,9 @@ class Spill(Struct, frozen=True):
             order = rows if order is None else order if rows is None else rows.take(order)
         height = len(next(iter(columns.values())).values) if columns else 0
         height = height if order is None else len(order)
+        if self.folder is None:
+            copies = {each: column.copied() if order is None else column.take(order) for each, column in columns.items()}
+            return SpilledRows(height, dtypes, SpilledColumns(copies, _keep_categories(copies, dtypes)), runs)
         selected = (
             (column_name, column if order is None else column.take(order)) for column_name, column in columns.items()
         )
@@ -267,13 +305,16 @@ def _sort_events(lane: Ints, start: Ints, end: Ints) -> tuple[npt.NDArray[np.int
     return order, LaneRowBounds(lane[first].astype(np.int64), np.append(first, len(lane)))
 
 
-def _series_to_column(series: pl.Series) -> MaskedColumn:
-    """Return the values of a series as numbers."""
-    valid = series.is_not_null().to_numpy() if series.null_count() else None
-    numbers = series.to_physical() if isinstance(series.dtype, pl.Categorical | pl.Enum) else series
-    if valid is not None:
-        numbers = numbers.fill_null(False) if series.dtype == pl.Boolean else numbers.fill_null(0)  # noqa: FBT003
-    return MaskedColumn(numbers.to_numpy(), valid)
+def _keep_categories(
+    columns: Mapping[str, MaskedColumn], dtypes: Mapping[str, pl.DataType]
+) -> tuple[pl.Series, ...]:
+    """Return series with the categories of these columns, each once."""
+    distinct = {
+        name: MaskedColumn(_distinct_codes(column.values if column.valid is None else column.values[column.valid]))
+        for name, column in columns.items()
+        if isinstance(dtypes[name], pl.Categorical)
+    }
+    return tuple(columns_to_frame({name: codes}, {name: dtypes[name]}).to_series() for name, codes in distinct.items())
 
 
 def _write_columns(
