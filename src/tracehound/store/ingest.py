@@ -84,7 +84,7 @@ def ingest_on_disk(file: TraceFile, cache: TraceCache, progress: Progress, pool:
         save_frames_of_shards(file, shards, folder)
         del shards
         return_free_memory()
-        return move_to_cache(cache, folder, file, stamp)
+        return _load_moved(*move_to_cache(cache, folder, file, stamp), file, stamp)
     except BaseException:
         abandon_ingest(folder, progress_table, futures)
         raise
@@ -110,9 +110,7 @@ def copy_to_cache(frames: FileFrames, cache: TraceCache, file: TraceFile, stamp:
     folder = cache.create_work_folder()
     try:
         save_frames(frames, folder)
-        entry = move_to_cache(cache, folder, file, stamp).cache_folder
-        if entry is None:
-            return frames
+        entry, _ = move_to_cache(cache, folder, file, stamp)
         return replace(
             frames, cache_folder=entry, reopen=partial(load_frames, entry, frames.path, frames.state, fresh=True)
         )
@@ -121,12 +119,20 @@ def copy_to_cache(frames: FileFrames, cache: TraceCache, file: TraceFile, stamp:
         raise
 
 
-def move_to_cache(cache: TraceCache, folder: Path, file: TraceFile, stamp: FileStamp) -> FileFrames:
-    """Move a finished folder into the cache unless the file changed meanwhile; returns its frames."""
+def move_to_cache(cache: TraceCache, folder: Path, file: TraceFile, stamp: FileStamp) -> tuple[Path, bool]:
+    """Move a finished folder into the cache unless the file changed meanwhile.
+
+    Returns where its frames are, and False if another process had put them there before.
+    """
     (folder / _PROGRESS_FILE).unlink(missing_ok=True)
     if cache.keeps_entries and stamp_trace_file(file) == stamp:
-        return cache.add_entry(folder, stamp)
-    return load_frames(folder, file.path, stamp.file_state, fresh=True)
+        return cache.entry_folder(stamp), cache.add_folder(folder, stamp)
+    return folder, True
+
+
+def _load_moved(folder: Path, ours: bool, file: TraceFile, stamp: FileStamp) -> FileFrames:  # noqa: FBT001
+    """The frames of a file, from the folder that `move_to_cache` returned."""
+    return load_frames(folder, file.path, stamp.file_state, fresh=ours)
 
 
 class FileIngest(Struct):
@@ -160,7 +166,8 @@ class FileIngest(Struct):
             self.pending = [self.executor.submit(finish_in_worker, self.file, len(done), self.folder)]
             return
         self.pending = []
-        self.frames = move_to_cache(self.cache, self.folder, self.file, self.stamp)
+        moved = move_to_cache(self.cache, self.folder, self.file, self.stamp)
+        self.frames = _load_moved(*moved, self.file, self.stamp)
 
     def abandon(self) -> None:
         """Ask the workers to stop, and discard their results."""
@@ -208,7 +215,11 @@ def abandon_ingest(folder: Path, progress_table: SharedProgress, pending: Sequen
 
 
 def ingest_in_one_process(file: TraceFile, folder: Path, progress_table: SharedProgress) -> None:
-    """Read a whole file into a folder, in this process."""
+    """Read a whole file into a folder, in this process; a small one in memory, since files of rows cost time."""
+    if estimate_inflated_size(file) < MAX_IN_MEMORY_BYTES:
+        save_frames(file.format.read(file.path, progress_table.for_worker(0)), folder)
+        rmtree(folder / _SPILL_FOLDER, ignore_errors=True)
+        return
     every = WorkerShard(0, 1, file.devices)
     save_frames_of_shards(
         file,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -16,8 +15,7 @@ from isal.isal_zlib import crc32
 from msgspec.structs import replace
 
 from tracehound.formats.assembly import arrow_storage
-from tracehound.formats.assembly.arrow_storage import scan_events, to_arrow_bytes, write_events
-from tracehound.formats.spill import frame_to_columns
+from tracehound.formats.assembly.arrow_storage import scan_events, to_arrow_bytes, write_event_frame
 from tracehound.model.file_facts import FileFacts
 from tracehound.model.notes import Note
 from tracehound.model.trace import COUNTERS, LANES, OPS, RANKS, STEPS, FileFrames, FileState
@@ -57,17 +55,10 @@ class _FramesHead(msgspec.Struct, frozen=True):
 
 def save_frames(part: FileFrames, folder: Path) -> None:
     """Write the head of a file's frames, and its events unless they are in the folder already. Raises OSError."""
-    files = sorted(folder.glob(EVENT_FILES_PATTERN))
-    if not files:
-        write_events([frame_to_columns(part.events)], folder)
-        files = sorted(folder.glob(EVENT_FILES_PATTERN))
+    files = sorted(folder.glob(EVENT_FILES_PATTERN)) or [write_event_frame(part.events, folder)]
     if not arrow_storage.list_facet_files(folder):
         arrow_storage.write_facets(part.facets, folder)
     beside = arrow_storage.list_facet_files(folder)
-    with ThreadPoolExecutor(1) as checker:
-        checks = checker.map(_size_and_crc, [*files, *beside])  # runs while the frames are compressed
-        frames = {name: to_arrow_bytes(getattr(part, name), "zstd") for name in _FRAME_SCHEMAS}
-        checked = dict(zip([*files, *beside], checks, strict=True))
     head = _FramesHead(
         format=part.format,
         hosts=part.hosts,
@@ -75,9 +66,9 @@ def save_frames(part: FileFrames, folder: Path) -> None:
         facts=part.facts,
         notes=part.notes,
         places=msgspec.msgpack.encode(part.places, enc_hook=_encode_array),
-        frames=frames,
-        files={file.name: checked[file] for file in files},
-        facets={file.name: checked[file] for file in beside},
+        frames={name: to_arrow_bytes(getattr(part, name), "zstd") for name in _FRAME_SCHEMAS},
+        files={file.name: _size_and_crc(file) for file in files},
+        facets={file.name: _size_and_crc(file) for file in beside},
     )
     encoded = msgspec.msgpack.encode(head)
     (folder / HEAD_FILE).write_bytes(_hash_head(encoded) + encoded)

@@ -130,16 +130,20 @@ class TraceCache(Struct):
     def _session_name(self) -> str:
         return Path(os.fsdecode(self._lock.name)).name
 
+    def entry_folder(self, of: FileStamp) -> Path:
+        """The folder of the file's entry, if there is one."""
+        return self.root / "entries" / of.entry_key
+
     def has_entry(self, of: FileStamp) -> bool:
         """True if there is an entry for the file, damaged or not."""
-        return (self.root / "entries" / of.entry_key).is_dir()
+        return self.entry_folder(of).is_dir()
 
     def load_entry(self, of: FileStamp) -> FileFrames | None:
         """The cached frames of the file; None if there are none, if they are damaged, or if they cannot be read now."""
-        if not self.has_entry(of):
+        folder = self.entry_folder(of)
+        if not folder.is_dir():
             return None
-        folder = self.root / "entries" / of.entry_key
-        self._mark_used(of.entry_key)
+        self._mark_used(folder.name)
         try:
             part = load_frames(folder, of.path, of.file_state)
         except DamagedFramesError:
@@ -147,7 +151,7 @@ class TraceCache(Struct):
             return None
         except OSError:  # it may be sound, and others may be using it
             return None
-        self._used[of.entry_key] = of.path
+        self._used[folder.name] = of.path
         with suppress(OSError):
             os.utime(folder)
         return part
@@ -170,9 +174,14 @@ class TraceCache(Struct):
 
         If another process was faster, its entry is used. Raises OSError and DamagedFramesError.
         """
+        ours = self.add_folder(folder, of)
+        return load_frames(self.entry_folder(of), of.path, of.file_state, fresh=ours)
+
+    def add_folder(self, folder: Path, of: FileStamp) -> bool:
+        """Make an entry of a folder with saved frames; False if another process was faster. Raises OSError."""
         (folder / SOURCE_FILE).write_text(of.source, "utf-8", "surrogateescape")
-        final, ours = self.root / "entries" / of.entry_key, True
-        self._mark_used(of.entry_key)
+        final, ours = self.entry_folder(of), True
+        self._mark_used(final.name)
         try:
             folder.rename(final)
         except OSError:
@@ -180,12 +189,11 @@ class TraceCache(Struct):
                 raise
             shutil.rmtree(folder, ignore_errors=True)
             ours = False
-        part = load_frames(final, of.path, of.file_state, fresh=ours)
-        self._used[of.entry_key] = of.path
+        self._used[final.name] = of.path
         self.grown = True
-        if not of.devices:
-            self._remove_entry(replace(of, devices=True).entry_key)
-        return part
+        if not of.devices and self.has_entry(devices := replace(of, devices=True)):
+            self._remove_entry(devices.entry_key)
+        return ours
 
     def open_object_folder(self, url: str, etag: str, size: int) -> Path:
         """The folder of an object of a bucket, in use by this process from now on; made if needed. Raises OSError."""

@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 
 from tracehound.formats.assembly.event_batches import concat_column_sets
-from tracehound.formats.spill import MaskedColumn, Spill, SpilledRows, columns_to_frame
+from tracehound.formats.spill import MaskedColumn, Spill, SpilledRows, columns_to_frame, frame_to_columns
 from tracehound.model.deferred_frames import DeferredFacets
 from tracehound.model.facet_schemas import FACET_SCHEMAS
 from tracehound.model.trace import EVENTS, collect_frame
@@ -114,13 +114,28 @@ class _EventFileWriter:
     def _write(self) -> None:
         frames, self._next = self._next, []
         if frames:
-            self._paths.append(self._folder / f"events-{len(self._paths):06}.arrow")
+            self._paths.append(_event_file(self._folder, len(self._paths)))
             self._running.append(self._writer.submit(_write_event_file, frames, self._paths[-1]))
 
 
+def _event_file(folder: Path, number: int) -> Path:
+    """The path of a file of events."""
+    return folder / f"events-{number:06}.arrow"
+
+
 def _write_event_file(frames: Sequence[Future[pl.DataFrame]], path: Path) -> None:
-    frame = pl.concat([frame.result() for frame in frames])  # these were submitted before this task
-    frame.write_ipc(path, compression="zstd", record_batch_size=_EVENT_BATCH_ROWS)
+    _write_packed(pl.concat([frame.result() for frame in frames]), path)  # these were submitted before this task
+
+
+def write_event_frame(events: pl.DataFrame, folder: Path) -> Path:
+    """Write events that are in memory to one file in the folder; returns its path. Raises OSError."""
+    path = _event_file(folder, 0)
+    _write_packed(_pack_events(frame_to_columns(events)), path)
+    return path
+
+
+def _write_packed(events: pl.DataFrame, path: Path) -> None:
+    events.write_ipc(path, compression="zstd", record_batch_size=_EVENT_BATCH_ROWS)
 
 
 def _pack_events(events: Mapping[str, MaskedColumn]) -> pl.DataFrame:
@@ -263,13 +278,18 @@ def scan_facet_files(names: Sequence[str], folder: Path) -> DeferredFacets:
     """Scan the facets in the files of these names in a folder, each in the order of its files."""
     files = dict[str, list[Path]]()
     for name in sorted(names):
-        files.setdefault(name.rpartition("-")[0], []).append(folder / name)
+        files.setdefault(_facet_of(name), []).append(folder / name)
     return DeferredFacets({kind: partial(_scan_facet, kind, files[kind]) for kind in files.keys() & FACET_SCHEMAS})
+
+
+def _facet_of(name: str) -> str:
+    """The facet that a file of this name belongs to."""
+    return name.rpartition("-")[0]
 
 
 def list_facet_files(folder: Path) -> list[Path]:
     """List the files of facets in a folder."""
-    return sorted(path for name in FACET_SCHEMAS for path in folder.glob(f"{name}-*.arrow"))
+    return sorted(path for path in folder.iterdir() if path.suffix == ".arrow" and _facet_of(path.name) in FACET_SCHEMAS)
 
 
 def _read_facet_rows(

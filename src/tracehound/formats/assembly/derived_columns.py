@@ -462,8 +462,8 @@ def _nest_batches(
     raw: RawEvents, group: int, call_of: Callable[[EventRows, NestedEvents], Ints]
 ) -> Iterator[_NestedBatch]:
     """Yield the batches of a group of lanes, nested, with the calls that `call_of` finds."""
-    open_events = OpenEvents()
-    for events, survey in prefetch(_read_batches_with_survey(raw, group)):
+    open_events, batches = OpenEvents(), _read_batches_with_survey(raw, group)
+    for events, survey in prefetch(batches) if raw.runs.height > raw.size else batches:
         if survey is None or events.first == survey.first:
             open_events = OpenEvents()
         nested = nest_events(events, raw.lanes.containers, survey, open_events)

@@ -77,6 +77,10 @@ class ArrayStart(NamedTuple):
     is_named: bool = True
 
 
+_FIRST_READ: Final = 1 << 16
+"""The bytes that are read first, at most."""
+
+
 class SlidingWindow:
     """The bytes `buffer[:seen]`, at `base` in the inflated file. The first byte stands in place of a bracket.
 
@@ -110,23 +114,22 @@ class SlidingWindow:
         """Reset the width and the known separator."""
         self._width = self._usual
         self._separator = b""
-        if len(self.buffer) < self._width:
-            self.buffer.extend(bytes(self._width - len(self.buffer)))
 
     def fill(self) -> None:
-        """Read until the window is full or the file ends."""
-        with memoryview(self.buffer) as view:
-            while self._have < self._width and not self._dry:
+        """Read until the window is full or the file ends; the buffer grows as it fills."""
+        while self._have < self._width and not self._dry:
+            if self._have == len(self.buffer):
+                self.buffer.extend(bytes(min(max(self._have, _FIRST_READ), self._width - self._have)))
+            with memoryview(self.buffer) as view:
                 count = self.stream.readinto(view[self._have :])
-                self._have += count
-                self._dry = count == 0
+            self._have += count
+            self._dry = count == 0
 
     def grow(self) -> None:
         """Double the width. Raises TracehoundError at `LONGEST_EVENT`."""
         if self.widest:
             raise TracehoundError("one event is too long to be true", self.stream.path, f"byte {self.base:,}")
         self._width *= 2
-        self.buffer.extend(bytes(max(0, self._width - len(self.buffer))))
         self.fill()
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 from tracehound.errors import TracehoundError
 from tracehound.formats import WHOLE_FILE, FormatReader, Progress, WorkerShard, ignore_progress
 from tracehound.formats.assembly.arrow_storage import scan_facets
+from tracehound.formats.assembly.event_batches import BATCH_SIZE
 from tracehound.formats.assembly.file_assembly import DecodedFile, assemble_file
 from tracehound.formats.assembly.step_detection import steps_from_recurrence
 from tracehound.formats.export_metadata import exported_window_notes, truncated_source_notes
@@ -94,7 +96,8 @@ def build_file_frames(path: Path, shards: Sequence[KinetoShard], spill: Spill) -
     events = merge_segment_results([results[segment.number][1] for segment in chain], read.firsts, metadata, spill)
     if not events.chunks and events.counters.samples.is_empty():
         _reject_lost_events(path, chain, (*read.notes, *events.notes))
-    with run_in_background(events.facets) as facets:
+    is_small = sum(chunk.spilled.height for chunk in events.chunks) <= BATCH_SIZE  # quicker than a thread starts
+    with nullcontext(partial(list, events.facets)) if is_small else run_in_background(events.facets) as facets:
         frames = assemble_file(
             DecodedFile(
                 path=path,
