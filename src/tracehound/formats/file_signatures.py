@@ -73,7 +73,7 @@ def is_memory_timeline(start: bytes) -> bool:
 
 
 def _strip_blanks(start: bytes) -> bytes:
-    return b"".join(start.removeprefix(UTF8_BOM).split())
+    return start.removeprefix(UTF8_BOM).translate(None, delete=b" \t\n\r\v\f")
 
 
 _TRACE_IN_LIST: Final = re.compile(rb'\[+\{(?:(?!"ph":).)*?"traceevents":\[', re.DOTALL)

@@ -6,6 +6,7 @@ that launched it, and assigns events to steps.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -130,8 +131,10 @@ def assemble_file(decoded: DecodedFile, spill: Spill = Spill(), size: int = BATC
         collect_row_ranges([chunk.spilled for chunk in decoded.chunks], [chunk.lanes for chunk in decoded.chunks]),
         _conform_to_schema(decoded.lanes, RAW_LANES),
     )
+    ranks = _conform_to_schema(decoded.ranks, RANKS)
+    ops = pl.DataFrame(schema=OPS) if decoded.ops is None else _conform_to_schema(decoded.ops, OPS)
     sources = [ShiftedChunk(chunk.spilled, chunk.shift, chunk.first, chunk.ops) for chunk in decoded.chunks]
-    raw = RawEvents(runs, sources, _lane_properties(lanes, decoded), size)
+    raw = RawEvents(runs, sources, _lane_properties(lanes, ranks, ops, decoded.has_queues), size)
     totals, executions = empty_totals(lanes.height), read_module_executions(raw)
     steps, step_notes = find_steps(raw, executions, decoded.unmarked, decoded.repeating)
     scan = write_events(derive_event_columns(raw, executions, steps, totals, spill), spill.folder)
@@ -145,10 +148,11 @@ def assemble_file(decoded: DecodedFile, spill: Spill = Spill(), size: int = BATC
     doubled = np.concatenate([np.empty(0, np.int64), *totals.twice])
     if len(doubled):
         notes.append(Note("info", DEVICE_EVENTS_DOUBLED, len(doubled), where=f"{decoded.counted} {doubled.min():,}"))
-    cut_kernels = _cut_kernel_facet(totals.cut)
-    if cut_kernels.height:
-        first = int(cut_kernels["record"].to_numpy().min())
+    facets = dict(decoded.facets)
+    if totals.cut and (cut_kernels := _cut_kernel_facet(totals.cut)).height:
+        first = int(cut_kernels["record"][0])
         notes.append(Note("repaired", KERNEL_ENDS_CUT, cut_kernels.height, where=f"{decoded.counted} {first:,}"))
+        facets |= scan_facets(store_facet("cut", [cut_kernels], spill))
     if repeated_ids := sum(totals.repeated):
         notes.append(Note("inferred", CORRELATION_IDS_REPEATED, repeated_ids))
     if steps.height and steps["inferred"].all():
@@ -159,47 +163,43 @@ def assemble_file(decoded: DecodedFile, spill: Spill = Spill(), size: int = BATC
     timed_lanes = lanes.with_columns(
         pl.Series("rows", totals.rows), pl.Series("first", totals.first), pl.Series("last", totals.last)
     )
+    counters, event_lanes = decoded.counters, _conform_to_schema(timed_lanes, LANES)
     return FileFrames(
         path=decoded.path,
         format=decoded.format,
         make_scan=lambda: scan,
-        lanes=pl.concat([timed_lanes.select(*LANES).cast(LANES), _counter_lanes(decoded.counters, lanes.height)]),
-        ranks=_conform_to_schema(decoded.ranks, RANKS),
+        lanes=pl.concat([event_lanes, _counter_lanes(counters, lanes.height)]) if counters.lanes else event_lanes,
+        ranks=ranks,
         steps=steps,
-        ops=_conform_to_schema(decoded.ops, OPS) if decoded.ops is not None else pl.DataFrame(schema=OPS),
+        ops=ops,
         hosts=decoded.hosts,
         wall_ns=decoded.wall_ns,
         facts=replace(decoded.facts, unmatched_launches=None if repeated_ids else sum(totals.unmatched)),
         notes=tuple(notes),
         places=decoded.places,
-        counters=decoded.counters.samples.with_columns(pl.col("lane") + lanes.height),
-        facets={**decoded.facets, **scan_facets(store_facet("cut", [cut_kernels], spill))}
-        if cut_kernels.height
-        else decoded.facets,
+        counters=counters.samples.with_columns(pl.col("lane") + lanes.height) if counters.lanes else counters.samples,
+        facets=facets,
     )
 
 
 def _cut_kernel_facet(cut: Sequence[tuple[Ints, Ints]]) -> pl.DataFrame:
     """Return the facet of kernels whose ends were cut: their records and recorded lengths."""
-    columns = zip(*cut, strict=True) if cut else ([], [])
     return pl.DataFrame(
         [
-            pl.Series(name, np.concatenate([np.empty(0, np.int64), *values]))
-            for name, values in zip(FACET_SCHEMAS["cut"], columns, strict=True)
+            pl.Series(name, np.concatenate(values))
+            for name, values in zip(FACET_SCHEMAS["cut"], zip(*cut, strict=True), strict=True)
         ]
     ).sort("record")
 
 
 def _counter_lanes(counters: FileCounters, first: int) -> pl.DataFrame:
     """Return the lanes of counters, numbered from `first` in the order of the samples' lanes, with unique names."""
-    if not counters.lanes:
-        return pl.DataFrame(schema=LANES)
     lanes = pl.DataFrame(counters.lanes, schema=RAW_LANES)
     times = counters.samples.group_by("lane").agg(
         pl.len().alias("samples"), pl.col("time").first().alias("first"), pl.col("time").last().alias("last")
     )
     known_lanes = lanes.with_row_index("lane").cast({"lane": pl.Int64}).join(times, on="lane", maintain_order="left")
-    distinct = _make_names_unique(known_lanes.drop("samples"), known_lanes["samples"].to_numpy())
+    distinct = _make_names_unique(known_lanes.drop("samples"), known_lanes["samples"].fill_null(0).to_numpy())
     return distinct.select(
         pl.lit(given, LANES[name]).alias(name) if (given := _COUNTER_VALUES.get(name)) is not None else pl.col(name)
         for name in LANES
@@ -237,30 +237,37 @@ def _renumber_lanes(runs: RowRanges, lanes: pl.DataFrame) -> tuple[pl.DataFrame,
 
 def _lane_groups(lanes: pl.DataFrame) -> Ints:
     """Return the group of each lane: of hosts, of modules, or other lanes of devices."""
-    of_module = pl.when(pl.col("role") == "modules").then(MODULE_LANES).otherwise(OTHER_LANES)
-    group = pl.when(pl.col("rank").is_null()).then(HOST_LANES).otherwise(of_module)
-    return lanes.select(group.cast(pl.Int64)).to_series().to_numpy()
+    groups = (
+        HOST_LANES if rank is None else MODULE_LANES if role == "modules" else OTHER_LANES
+        for rank, role in zip(lanes["rank"].to_list(), lanes["role"].to_list(), strict=True)
+    )
+    return np.fromiter(groups, np.int64, lanes.height)
 
 
-def _lane_properties(lanes: pl.DataFrame, decoded: DecodedFile) -> LaneProperties:
-    labels = _conform_to_schema(decoded.ranks, RANKS)["label"]
-    on_cpu = labels.str.starts_with(CPU_LABEL).fill_null(value=False).arg_true()
-    ops = pl.DataFrame(schema=OPS) if decoded.ops is None else _conform_to_schema(decoded.ops, OPS)
-    on_gpu = labels.str.starts_with(GPU_LABEL).fill_null(value=False).arg_true()
-    streams = (lanes["role"] == "stream") & lanes["work"] & lanes["rank"].is_in(on_gpu.implode()).fill_null(value=False)
+def _lane_properties(lanes: pl.DataFrame, ranks: pl.DataFrame, ops: pl.DataFrame, has_queues: bool) -> LaneProperties:  # noqa: FBT001
+    """Return the properties of numbered lanes; loops, not queries, for there are few lanes in most files."""
+    labels = [label or "" for label in ranks["label"].to_list()]
+    on_cpu = {rank for rank, label in enumerate(labels) if label.startswith(CPU_LABEL)}
+    on_gpu = {rank for rank, label in enumerate(labels) if label.startswith(GPU_LABEL)}
+    rank_of, roles = lanes["rank"].to_list(), lanes["role"].to_list()
+    queues = (
+        has_queues and role == "stream" and bool(work) and rank in on_gpu
+        for rank, role, work in zip(rank_of, roles, lanes["work"].to_list(), strict=True)
+    )
+    mingled = (role == "ops" and rank in on_cpu for rank, role in zip(rank_of, roles, strict=True))
     return LaneProperties(
         group=_lane_groups(lanes),
-        queues=streams.to_numpy() & decoded.has_queues,
+        queues=np.fromiter(queues, np.bool_, lanes.height),
         host=lanes["host"].cast(pl.Int64).to_numpy(),
-        rank=lanes["rank"].cast(pl.Int64).fill_null(-1).to_numpy(),
+        rank=np.fromiter((-1 if rank is None else rank for rank in rank_of), np.int64, lanes.height),
         containers=ContainerRules(
-            concurrent=lanes["role"].is_in(list(CONCURRENT_ROLES)).to_numpy(),
-            mingled=((lanes["role"] == "ops") & lanes["rank"].is_in(on_cpu.implode()))
-            .fill_null(value=False)
-            .to_numpy(),
+            concurrent=np.fromiter((role in CONCURRENT_ROLES for role in roles), np.bool_, lanes.height),
+            mingled=np.fromiter(mingled, np.bool_, lanes.height),
             holders=ops.select(pl.col("category").is_in(CONTAINER_CATEGORIES).fill_null(value=False))
             .to_series()
-            .to_numpy(),
+            .to_numpy()
+            if ops.height
+            else np.empty(0, np.bool_),
         ),
     )
 
@@ -271,19 +278,22 @@ def _make_names_unique(lanes: pl.DataFrame, count: npt.NDArray[np.int64]) -> pl.
     Of lanes that share a name the one with the most events keeps it and comes first; the others follow it, numbered.
     Lanes that are equal in all stay in their order. `count` has the number of events of each lane.
     """
-    alike = ["host", "rank", "name"]
-    row = pl.int_range(pl.len())
-    return (
-        lanes.with_columns(pl.Series("fewer", -count))
-        .with_columns(
-            pl.struct(pl.col("order").min().over(alike), "fewer", row.alias("row"))
-            .rank("ordinal")
-            .cast(pl.Int32)
-            .alias("order"),
-            pl.col("fewer").rank("ordinal").over(alike).alias("again"),
-        )
-        .with_columns(
-            pl.when(pl.col("again") > 1).then(pl.format("{} #{}", "name", "again")).otherwise("name").alias("name")
-        )
-        .drop("fewer", "again")
-    )
+    names, orders = lanes["name"].to_list(), lanes["order"].to_list()
+    alike = list(zip(lanes["host"].to_list(), lanes["rank"].to_list(), names, strict=True))
+    least: dict[tuple[object, ...], int] = {}  # the least order of lanes with one name
+    for key, order in zip(alike, orders, strict=True):
+        if order is not None:
+            least[key] = min(least.get(key, order), order)
+    by_count = [(-events, row) for row, events in enumerate(count.tolist())]
+    in_order = sorted(range(lanes.height), key=lambda row: (least.get(alike[row], _BEFORE_ALL), by_count[row]))
+    ranking, again = np.empty(lanes.height, np.int32), Counter[tuple[object, ...]]()
+    for number, row in enumerate(in_order, start=1):
+        ranking[row] = number
+        again[alike[row]] += 1
+        if again[alike[row]] > 1:
+            names[row] = f"{names[row]} #{again[alike[row]]}"
+    return lanes.with_columns(pl.Series("name", names, pl.String), pl.Series("order", ranking))
+
+
+_BEFORE_ALL: Final = -(1 << 31)
+"""The order of lanes without one: the least of Int32."""

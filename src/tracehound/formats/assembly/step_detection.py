@@ -38,6 +38,8 @@ def steps_from_marks(marks: pl.DataFrame) -> DetectedSteps:
     """
     on_host = marks.filter(pl.col("rank").is_null())
     chosen = on_host if on_host.height else marks
+    if _are_distinct_intervals(chosen):
+        return DetectedSteps(_to_steps_schema(chosen.sort(-_LENGTH, maintain_order=True), inferred=False))
     numbered = _renumber_repeated_marks(_merge_overlapping_marks(chosen.with_row_index("row")))
     renumbered = numbered.filter(pl.col("step") != pl.col("said")).sort("start", "row")
     steps = _to_steps_schema(numbered.sort(-_LENGTH, "row"), inferred=False)
@@ -54,6 +56,20 @@ STEP_NUMBERS_REPEATED: Final = "step_numbers_repeated"
 _LENGTH: Final = pl.col("end") - pl.col("start")
 _HOST_AND_RANK: Final = ("host", "rank")
 _LARGEST_NUMBER: Final = (1 << 31) - 1
+
+
+def _are_distinct_intervals(marks: pl.DataFrame) -> bool:
+    """True if the marks of each host and rank follow one another and have a number each, as in most files."""
+    host, rank, start, end, step = (
+        marks[name].fill_null(-1).to_numpy() for name in (*_HOST_AND_RANK, "start", "end", "step")
+    )
+    by_time, by_number = np.lexsort((start, rank, host)), np.lexsort((step, rank, host))
+    follows = np.logical_or(host[by_time][1:] != host[by_time][:-1], rank[by_time][1:] != rank[by_time][:-1])
+    follows |= start[by_time][1:] >= end[by_time][:-1]
+    same_number = np.logical_and.reduce(
+        [values[by_number][1:] == values[by_number][:-1] for values in (host, rank, step)]
+    )
+    return bool((end > start).all() and follows.all() and not same_number.any())
 
 
 def _merge_overlapping_marks(marks: pl.DataFrame) -> pl.DataFrame:
@@ -119,12 +135,11 @@ def steps_from_executions(runs: pl.DataFrame, recorded: str = "") -> pl.DataFram
 
 
 def _to_steps_schema(rows: pl.DataFrame, *, inferred: bool) -> pl.DataFrame:
-    return (
-        rows.with_columns(pl.lit(inferred).alias("inferred"), pl.col("name").cast(pl.String))
-        .select(*STEPS)
-        .cast(STEPS)
-        .sort("rank", "start", maintain_order=True)
+    columns = (
+        pl.lit(inferred).alias(name) if name == "inferred" else pl.col(name).cast(dtype)
+        for name, dtype in STEPS.items()
     )
+    return rows.select(columns).sort("rank", "start", maintain_order=True)
 
 
 class StepCalendar(NamedTuple):

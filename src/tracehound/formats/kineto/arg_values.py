@@ -161,7 +161,10 @@ def parse_column(
     plain = _integer_column(values, *_INTEGER_RANGES[parse]) if parse in _INTEGER_RANGES else None
     if plain is not None:
         return plain
-    series.append(pl.Series("", [parse(each) for each in values], dtype))
+    parsed = [parse(each) for each in values]
+    if parsed.count(None) == len(parsed):
+        return MaskedColumn(np.zeros(len(parsed), np.uint8), np.zeros(len(parsed), np.bool_))
+    series.append(pl.Series("", parsed, dtype))
     return frame_to_columns(series[-1].to_frame())[""]
 
 

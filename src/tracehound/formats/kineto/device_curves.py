@@ -71,10 +71,12 @@ def add_device_curves(frames: FileFrames) -> FileFrames:
     counters = frames.lanes.filter(role="counter")["name"].to_list()
     if any(_UTILIZATION_COUNTER.search(name) and not is_exported_counter(name) for name in counters):
         return frames
+    curves = list(_device_curves(frames))
+    if not curves:
+        return frames
     first_lane = (
         int(frames.lanes["lane"].to_numpy().max(initial=-1)) + 1
     )  # counters without valid times have numbers, but no lanes
-    curves = list(_device_curves(frames))
     frames = _without_exported_curves(frames, curves)
     lanes, samples = [frames.lanes], [frames.counters]
     for lane_number, curve in enumerate(curves, start=first_lane):

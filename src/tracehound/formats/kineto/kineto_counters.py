@@ -135,6 +135,8 @@ _DEVICE_NAME: Final = re.compile(r"(?:GPU|MTIA|HPU|XPU)\s*(\d{1,9})(?!\d)")
 
 def counter_lanes(samples: CounterSamples, origin: int, ranks: pl.DataFrame, runs: MergedRuns) -> FileCounters:
     """Counters as lanes: of these ranks by their devices, else of the host; times in ps from `origin`."""
+    if not samples.keys:
+        return FileCounters()
     samples = _sum_memory_changes(_without_unused_reserved(samples))
     titles = counter_titles([key for key in samples.keys if isinstance(key, CounterKey)])
     made = build_counters(

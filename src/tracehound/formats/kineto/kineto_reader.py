@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from tracehound.errors import TracehoundError
 from tracehound.formats import WHOLE_FILE, FormatReader, Progress, WorkerShard, ignore_progress
-from tracehound.formats.assembly.arrow_storage import scan_facets
+from tracehound.formats.assembly.arrow_storage import FacetPiece, scan_facets
 from tracehound.formats.assembly.event_batches import BATCH_SIZE
 from tracehound.formats.assembly.file_assembly import DecodedFile, assemble_file
 from tracehound.formats.assembly.step_detection import steps_from_recurrence
@@ -36,7 +36,7 @@ from tracehound.formats.kineto.kineto_facts import (
     normalize_metadata,
     profiler_message_notes,
 )
-from tracehound.formats.kineto.merged_segments import merge_segment_results
+from tracehound.formats.kineto.merged_segments import MergedSegments, merge_segment_results
 from tracehound.formats.kineto.native_scan import native_decoder
 from tracehound.formats.kineto.note_counts import EVENT_WITHOUT_PHASE, UNKNOWN_PHASE
 from tracehound.formats.kineto.segment_columns import SegmentColumns
@@ -96,8 +96,7 @@ def build_file_frames(path: Path, shards: Sequence[KinetoShard], spill: Spill) -
     events = merge_segment_results([results[segment.number][1] for segment in chain], read.firsts, metadata, spill)
     if not events.chunks and events.counters.samples.is_empty():
         _reject_lost_events(path, chain, (*read.notes, *events.notes))
-    is_small = sum(chunk.spilled.height for chunk in events.chunks) <= BATCH_SIZE  # quicker than a thread starts
-    with nullcontext(partial(list, events.facets)) if is_small else run_in_background(events.facets) as facets:
+    with _make_facets(events) as facets:
         frames = assemble_file(
             DecodedFile(
                 path=path,
@@ -129,6 +128,13 @@ def build_file_frames(path: Path, shards: Sequence[KinetoShard], spill: Spill) -
     facts = replace(frames.facts, modules=has_module_calls(frames.scan), host_only=host_only)
     notes = (*frames.notes, *lost_step_notes(frames))
     return add_device_curves(replace(frames, facts=facts, notes=notes))
+
+
+def _make_facets(events: MergedSegments) -> AbstractContextManager[Callable[[], list[FacetPiece]]]:
+    """Make the facets in a thread while the context lasts; few of them when they are asked for, without a thread."""
+    if sum(chunk.spilled.height for chunk in events.chunks) <= BATCH_SIZE:
+        return nullcontext(partial(list, events.facets))
+    return run_in_background(events.facets)
 
 
 def _reject_lost_events(path: Path, chain: Sequence[JsonSegment], notes: Sequence[Note]) -> None:

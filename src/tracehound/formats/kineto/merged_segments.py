@@ -12,13 +12,14 @@ from functools import cache
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tracehound.formats.assembly.arrow_storage import FacetPiece, store_facets
 from tracehound.formats.assembly.counter_samples import CounterSamples, FileCounters, concat_samples
-from tracehound.formats.assembly.file_assembly import RawChunk
+from tracehound.formats.assembly.file_assembly import RAW_EVENTS, RawChunk
 from tracehound.formats.assembly.launch_links import make_counted_ids_unique
 from tracehound.formats.export_metadata import exported_window
 from tracehound.formats.json.value_columns import INVALID, parse_count
@@ -53,11 +54,11 @@ from tracehound.formats.kineto.note_counts import (
     NoteCounts,
 )
 from tracehound.formats.kineto.segment_events import SegmentResult, SpilledEvents
-from tracehound.formats.spill import Spill
+from tracehound.formats.spill import MaskedColumn, Spill, SpilledRows, columns_to_frame
 from tracehound.formats.value_bounds import CLOCK_IMPOSSIBLE, MAX_DISTANCE_NS, middle_time, valid_wall_clock
 from tracehound.model.file_facts import ExportedWindow
 from tracehound.model.notes import Note
-from tracehound.model.trace import KIND
+from tracehound.model.trace import KIND_CODES
 from tracehound.numeric.id_set import sorted_distinct
 from tracehound.numeric.intervals import Ints, Mask
 
@@ -132,10 +133,8 @@ def merge_segment_results(
     writers = sorted(process for process, count in marks.items() if count > 1)  # damage may tear the id of one
     bounds, located_events = _time_bounds(results, base_ns), list[LocatedEvents]()
     lanes_of_chunk = list[Sequence[LaneKey]]()
-    amendments, host_of_lane = (
-        _collective_amendments(collective_sizes, file_lanes),
-        file_lanes.lanes["host"].cast(pl.Int64).to_numpy(),
-    )
+    operators = _collective_operators(collective_sizes, file_lanes)
+    host_of_lane = file_lanes.lanes["host"].cast(pl.Int64).to_numpy()
     for result, first in zip(results, firsts, strict=True):
         rows = np.array([file_lanes.lane_numbers[key] for key in result.lanes], np.int64)
         for events_chunk in result.spilled_events:
@@ -147,7 +146,7 @@ def merge_segment_results(
             if valid_events is not None:
                 lanes_of_chunk.append(list(result.lanes))
                 located_events.append(
-                    (_amend_collectives(valid_events, amendments, host_of_lane[rows], first, spill), rows, first)
+                    (_amend_collectives(valid_events, operators, host_of_lane[rows], first, spill), rows, first)
                 )
     located_events = KindAmendment(foreign, spill).amend(located_events, lanes_of_chunk)
     located_events = add_launch_correlations(located_events, results, firsts, file_lanes, spill)
@@ -265,67 +264,99 @@ def _without_impossible_times(
     )
 
 
-def _collective_amendments(
-    collective_sizes: Mapping[tuple[RawId, int], int], file_lanes: FileLanes
-) -> tuple[pl.Expr, ...]:
-    """Expressions for the kind and bytes of events that are part of a collective.
+class _CollectiveOperators(NamedTuple):
+    """The operators that started a collective: their external ids, sorted, and message sizes (`MISSING`: unknown).
 
-    Kernels that run for an operator that started a collective are that collective and have its bytes. So are Gloo's
-    annotations on the host of a file without working devices. External ids are those of `make_counted_ids_unique`.
+    Kernels that run for such an operator are that collective and have its bytes. So are Gloo's annotations on the host
+    of a file without working devices (`of_gloo`). External ids are those of `make_counted_ids_unique`.
     """
+
+    external: Ints
+    size: Ints
+    of_gloo: bool
+
+    def find(self, external: MaskedColumn) -> tuple[Mask, MaskedColumn]:
+        """Mask of the events that ran for such an operator, and the message size of each."""
+        if not len(self.external):
+            nothing = np.zeros(len(external.values), np.bool_)
+            return nothing, MaskedColumn(external.values, nothing)
+        at = np.minimum(np.searchsorted(self.external, external.values), len(self.external) - 1)
+        found = self.external[at] == external.values
+        if external.valid is not None:
+            found &= external.valid
+        return found, MaskedColumn(self.size[at], found & (self.size[at] >= 0))
+
+
+def _collective_operators(
+    collective_sizes: Mapping[tuple[RawId, int], int], file_lanes: FileLanes
+) -> _CollectiveOperators | None:
+    """The operators that started a collective; None if no event can be part of one."""
     operators_with_size = [
         (file_lanes.runs.run_of(normalize_id(pid)), external, size)
         for (pid, external), size in collective_sizes.items()
     ]
     operators_with_size = [(host, external, size) for host, external, size in operators_with_size if external >= 0]
     host, external = (np.array([each[part] for each in operators_with_size], np.int64) for part in (0, 1))
-    operators = make_counted_ids_unique(external, host).tolist()
-    collective = pl.col("kind") == "collective"
-    collective |= (pl.col("kind") == "kernel") & pl.col("external").is_in(operators)
-    if file_lanes.ranks["device"].is_null().all():
-        collective |= (pl.col("kind") == "annotation") & pl.col("name").cast(pl.String).str.starts_with(GLOO_PREFIX)
-    elif not operators:
-        return ()
-    sizes = {operator: size for operator, (_, _, size) in zip(operators, operators_with_size, strict=True) if size >= 0}
-    size = pl.col("external").replace_strict(sizes, default=None, return_dtype=pl.Int64)
-    return (
-        pl.when(collective).then(pl.lit("collective", KIND)).otherwise("kind").alias("kind"),
-        pl.when(collective & pl.col("bytes").is_null()).then(size).otherwise("bytes").alias("bytes"),
-    )
+    of_gloo = file_lanes.ranks["device"].null_count() == file_lanes.ranks.height
+    if not (of_gloo or operators_with_size):
+        return None
+    sizes = {  # of operators with one id, the last whose size is known
+        operator: size
+        for known in (False, True)
+        for operator, (_, _, size) in zip(
+            make_counted_ids_unique(external, host).tolist(), operators_with_size, strict=True
+        )
+        if (size >= 0) == known
+    }
+    operators, size = (np.array(values, np.int64) for values in (list(sizes), list(sizes.values())))
+    order = np.argsort(operators)
+    return _CollectiveOperators(operators[order], size[order], of_gloo)
 
 
 def _amend_collectives(
-    events_chunk: SpilledEvents, amendments: tuple[pl.Expr, ...], host: Ints, first: int, spill: Spill
+    events_chunk: SpilledEvents, operators: _CollectiveOperators | None, host: Ints, first: int, spill: Spill
 ) -> SpilledEvents:
     """The events with the kinds and bytes of collectives; `host` is the host of each lane."""
-    if not (events_chunk.may_be_collective and amendments):
+    if operators is None or not events_chunk.may_be_collective:
         return events_chunk
-    rows = events_chunk.spilled.read_frame(
-        columns=[name for name in _AMENDED_COLUMNS if name in events_chunk.spilled.dtypes]
+    spilled = events_chunk.spilled
+    columns = spilled.read(0, spilled.height, [name for name in _AMENDED_COLUMNS if name in spilled.dtypes])
+    nothing = MaskedColumn(np.zeros(spilled.height, np.int64), np.zeros(spilled.height, np.bool_))
+    kind, bytes_recorded = columns["kind"].values, columns.get("bytes", nothing)
+    ran_for_operator, size = operators.find(_external_per_host(columns.get("external", nothing), spilled, host))
+    collective = (kind == KIND_CODES["collective"]) | ((kind == KIND_CODES["kernel"]) & ran_for_operator)
+    if operators.of_gloo and (annotations := kind == KIND_CODES["annotation"]).any():
+        collective |= annotations & _starts_with(columns["name"].values, GLOO_PREFIX)
+    unsized = np.zeros(spilled.height, np.bool_) if bytes_recorded.valid is None else ~bytes_recorded.valid
+    sized = collective & unsized & size.valid
+    if not sized.any() and (kind[collective] == KIND_CODES["collective"]).all():
+        return events_chunk  # the collective kernels recorded it all themselves
+    amended = {
+        "kind": MaskedColumn(np.where(collective, np.uint8(KIND_CODES["collective"]), kind)),
+        "bytes": MaskedColumn(np.where(sized, size.values, bytes_recorded.values), ~unsized | sized),
+    }
+    return events_chunk._replace(
+        spilled=spill.spill_columns(
+            spilled.read(0, spilled.height, list(spilled.dtypes)) | amended,
+            {**spilled.dtypes, "bytes": RAW_EVENTS["bytes"]},
+            f"amended-{first}-{events_chunk.start}",
+        )
     )
-    absent = [pl.lit(None, pl.Int64).alias(name) for name in ("external", "bytes") if name not in rows.columns]
-    recorded = rows.with_columns(absent)
-    amended = (
-        _with_external_per_host(recorded, events_chunk, host)
-        .with_columns(amendments)
-        .with_columns(recorded["external"])
-    )
-    if amended.equals(recorded):  # the collective kernels recorded it all themselves
-        return events_chunk
-    spilled = spill.spill_frame(
-        events_chunk.spilled.read_frame().with_columns(amended.get_columns()), f"amended-{first}-{events_chunk.start}"
-    )
-    return events_chunk._replace(spilled=spilled)
 
 
-def _with_external_per_host(rows: pl.DataFrame, events_chunk: SpilledEvents, host: Ints) -> pl.DataFrame:
-    """The rows with External ids that differ between hosts."""
-    runs = events_chunk.spilled.runs
-    if runs is None or not host.any():
-        return rows
-    of_row = np.repeat(host[runs.lane], np.diff(runs.bounds))
-    external = make_counted_ids_unique(rows["external"].fill_null(-1).to_numpy(), of_row)
-    return rows.with_columns(pl.Series("external", external).set(rows["external"].is_null(), None))
+def _external_per_host(external: MaskedColumn, spilled: SpilledRows, host: Ints) -> MaskedColumn:
+    """The external ids of all events, which differ between hosts."""
+    if spilled.runs is None or not host.any():
+        return external
+    of_row = np.repeat(host[spilled.runs.lane], np.diff(spilled.runs.bounds))
+    return MaskedColumn(make_counted_ids_unique(external.values, of_row), external.valid)
+
+
+def _starts_with(names: npt.NDArray[np.uint32], prefix: str) -> Mask:
+    """Mask of the names (as codes) that start with a prefix."""
+    codes = sorted_distinct(names)
+    texts = columns_to_frame({"name": MaskedColumn(codes)}, {"name": RAW_EVENTS["name"]})["name"].cast(pl.String)
+    return np.isin(names, codes[texts.str.starts_with(prefix).to_numpy()])
 
 
 _AMENDED_COLUMNS: Final = ("kind", "name", "external", "bytes")
@@ -358,8 +389,10 @@ def add_launch_correlations(
 
     The id is the ordinal of the operator's element.
     """
+    if not located_events or not any(result.flow_ends for result in results):
+        return list(located_events)
     ends = _flow_ends_on_lanes(results, firsts, file_lanes)
-    if ends.is_empty() or not located_events:
+    if ends.is_empty():
         return list(located_events)
     events = pl.concat([_event_starts(*each) for each in located_events]).sort("record")
     starts = _match_flow_ends(ends.filter("begins"), events, "backward").select("flow", correlation="event")
