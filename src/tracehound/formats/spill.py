@@ -308,13 +308,16 @@ def _sort_events(lane: Ints, start: Ints, end: Ints) -> tuple[npt.NDArray[np.int
 def _keep_categories(
     columns: Mapping[str, MaskedColumn], dtypes: Mapping[str, pl.DataType]
 ) -> tuple[pl.Series, ...]:
-    """Return series with the categories of these columns, each once."""
-    distinct = {
-        name: MaskedColumn(_distinct_codes(column.values if column.valid is None else column.values[column.valid]))
+    """Return a series with the categories of these columns, each once, if there are any."""
+    codes = [
+        column.values if column.valid is None else column.values[column.valid]
         for name, column in columns.items()
         if isinstance(dtypes[name], pl.Categorical)
-    }
-    return tuple(columns_to_frame({name: codes}, {name: dtypes[name]}).to_series() for name, codes in distinct.items())
+    ]
+    if not codes:
+        return ()
+    distinct = MaskedColumn(_distinct_codes(np.concatenate(codes)))
+    return (columns_to_frame({"name": distinct}, {"name": pl.Categorical()}).to_series(),)
 
 
 def _write_columns(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 _PROCESS_WORD: Final = re.compile(
     r"(?<![a-z])(rank|worker|gpu|device|proc|node|host|replica|engine|tp|pp|dp)[-_. ]?(\d{1,6})(?!\d)", re.IGNORECASE
@@ -53,16 +55,29 @@ def process_words(path: Path) -> tuple[tuple[str, int], ...]:
 
 def name_different_processes(one: Path, other: Path) -> bool:
     """True if the names of two files tell them apart as files of different processes: their folders, or ranks."""
-    if one.parent != other.parent:
+    first, second = _parse_name(one), _parse_name(other)
+    if first.folder != second.folder:
         return True
-    first, second = dict(process_words(one)), dict(process_words(other))
-    if any(first[word] != second[word] for word in first.keys() & second.keys()):
+    if any(second.words.get(word, number) != number for word, number in first.words.items()):
         return True
-    dated = [dated_name(path) for path in (one, other)]
-    if dated[0] and dated[1]:
-        return dated[0][0] != dated[1][0]
-    numbers = [_TRAILING_NUMBER.findall(path.name) for path in (one, other)]
-    return all(numbers) and numbers[0] != numbers[1]
+    if first.worker and second.worker:
+        return first.worker != second.worker
+    return bool(first.numbers and second.numbers) and first.numbers != second.numbers
+
+
+class _ParsedName(NamedTuple):
+    """The folder of a file, the process words and the worker in its name, and the numbers after its words."""
+
+    folder: Path
+    words: Mapping[str, int]
+    worker: str
+    numbers: Sequence[str]
+
+
+@lru_cache(1 << 12)  # a file is compared with all others of its process
+def _parse_name(path: Path) -> _ParsedName:
+    worker, _ = dated_name(path) or ("", 0)
+    return _ParsedName(path.parent, dict(process_words(path)), worker, _TRAILING_NUMBER.findall(path.name))
 
 
 def is_name_of_copy(one: Path, other: Path) -> bool:

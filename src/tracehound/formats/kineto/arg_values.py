@@ -1,6 +1,6 @@
 """Parsers of the args of Kineto events: one function for each type of value, which returns None for an invalid value.
 
-They accept every spelling of numbers, texts and sizes. `parse_column` parses many values at once.
+They accept every spelling of numbers, texts and sizes. `parse_columns` parses many values at once.
 """
 
 from __future__ import annotations
@@ -148,15 +148,31 @@ _INTEGER_RANGES: Final[Mapping[Callable[[Any], Any], tuple[int, int]]] = Mapping
 """Range of the integers that each parser accepts."""
 
 
-def parse_column(
-    values: Ints | Iterable[Any], parse: Callable[[Any], Any], dtype: pl.DataType, series: list[pl.Series]
-) -> MaskedColumn:
-    """Column of the values that `parse` makes of recorded values; an integer array needs no parsing.
+def parse_columns(
+    recorded: Mapping[str, Ints | Iterable[Any]],
+    parsers: Mapping[str, Callable[[Any], Any]],
+    dtypes: Mapping[str, pl.DataType],
+    series: list[pl.Series],
+) -> dict[str, MaskedColumn]:
+    """Columns of the values that `parsers` make of recorded values; an integer array needs no parsing.
 
-    `series` collects the series that keep the column's categories alive: polars frees categories that no series uses.
+    `series` collects the series that keep the columns' categories alive: polars frees categories that no series uses.
     """
-    if isinstance(values, np.ndarray):
-        return MaskedColumn(values)
+    columns, others = dict[str, MaskedColumn](), list[pl.Series]()
+    for name, values in recorded.items():
+        column = values if isinstance(values, np.ndarray) else _parse_values(name, values, parsers[name], dtypes[name])
+        if isinstance(column, pl.Series):
+            others.append(column)
+        else:
+            columns[name] = column if isinstance(column, MaskedColumn) else MaskedColumn(column)
+    series += others
+    return columns | frame_to_columns(pl.DataFrame(others))
+
+
+def _parse_values(
+    name: str, values: Iterable[Any], parse: Callable[[Any], Any], dtype: pl.DataType
+) -> MaskedColumn | pl.Series:
+    """The values that `parse` makes of recorded values: as numbers where that takes no query, else as a series."""
     values = list(values)
     plain = _integer_column(values, *_INTEGER_RANGES[parse]) if parse in _INTEGER_RANGES else None
     if plain is not None:
@@ -164,8 +180,7 @@ def parse_column(
     parsed = [parse(each) for each in values]
     if parsed.count(None) == len(parsed):
         return MaskedColumn(np.zeros(len(parsed), np.uint8), np.zeros(len(parsed), np.bool_))
-    series.append(pl.Series("", parsed, dtype))
-    return frame_to_columns(series[-1].to_frame())[""]
+    return pl.Series(name, parsed, dtype)
 
 
 def _integer_column(values: Sequence[Any], low: int, high: int) -> MaskedColumn | None:

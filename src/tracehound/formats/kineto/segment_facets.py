@@ -19,7 +19,7 @@ from tracehound.formats.json.value_columns import INVALID, CodeArray, ValueCodes
 from tracehound.formats.kineto.arg_values import (
     compact_json,
     parse_byte_size,
-    parse_column,
+    parse_columns,
     parse_cupti_id,
     parse_float,
     parse_grid,
@@ -67,12 +67,10 @@ class ArgCombinations:
         """Parsed values of all combinations so far, in the order of their numbers."""
         shared = (column for column in _COLUMN_PARSERS[self._facet] if column not in _OWN_COLUMNS[self._facet])
         fresh = zip(*map(_split_combination, islice(self._keys, self._parsed_count, None)), strict=True)
-        for name, values in zip(shared, fresh, strict=False):
-            parts = [self._columns[name]] if name in self._columns else []
-            parts.append(
-                parse_column(values, _COLUMN_PARSERS[self._facet][name], FACET_SCHEMAS[self._facet][name], self._series)
-            )
-            self._columns[name] = concat_columns(parts)
+        recorded: dict[str, Iterable[Any]] = dict(zip(shared, fresh, strict=False))
+        parsed = parse_columns(recorded, _COLUMN_PARSERS[self._facet], FACET_SCHEMAS[self._facet], self._series)
+        for name, column in parsed.items():
+            self._columns[name] = concat_columns([self._columns[name], column]) if name in self._columns else column
         self._parsed_count = len(self._keys)
         return self._columns
 
@@ -156,10 +154,7 @@ class _FacetRows:
 
     def make_columns(self, own: Mapping[str, Ints | Iterable[Any]]) -> dict[str, MaskedColumn]:
         """Columns of recorded values."""
-        makes = _COLUMN_PARSERS[self._name]
-        return {
-            name: parse_column(values, makes[name], self._schema[name], self._series) for name, values in own.items()
-        }
+        return parse_columns(own, _COLUMN_PARSERS[self._name], self._schema, self._series)
 
     def numbers(self, combinations: Sequence[_Combination]) -> CodeArray:
         """Numbers of combinations."""
