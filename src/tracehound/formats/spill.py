@@ -60,7 +60,9 @@ def columns_to_frame(columns: Mapping[str, MaskedColumn], dtypes: Mapping[str, p
     """
     known = {name: column for name, column in columns.items() if name in dtypes}
     series = [pl.Series(name, column.values) for name, column in known.items()]
-    series += [pl.Series(name + _VALID_SUFFIX, column.valid) for name, column in known.items() if column.valid is not None]
+    series += [
+        pl.Series(name + _VALID_SUFFIX, column.valid) for name, column in known.items() if column.valid is not None
+    ]
     return pl.DataFrame(series).select(_cast_column(name, known.get(name), dtype) for name, dtype in dtypes.items())
 
 
@@ -94,7 +96,7 @@ def _to_numbers(series: pl.Series) -> pl.Expr:
     """Return an expression for the values of a series as numbers, with any number where one is missing."""
     column = pl.col(series.name)
     numbers = column.to_physical() if isinstance(series.dtype, pl.Categorical | pl.Enum) else column
-    return numbers.fill_null(False if series.dtype == pl.Boolean else 0) if series.null_count() else numbers  # noqa: FBT003
+    return numbers.fill_null(False if series.dtype == pl.Boolean else 0) if series.null_count() else numbers
 
 
 def _cast_column(name: str, column: MaskedColumn | None, dtype: pl.DataType) -> pl.Expr:
@@ -289,7 +291,9 @@ class Spill(Struct, frozen=True):
         height = len(next(iter(columns.values())).values) if columns else 0
         height = height if order is None else len(order)
         if self.folder is None:
-            copies = {each: column.copied() if order is None else column.take(order) for each, column in columns.items()}
+            copies = {
+                each: column.copied() if order is None else column.take(order) for each, column in columns.items()
+            }
             return SpilledRows(height, dtypes, SpilledColumns(copies, _keep_categories(copies, dtypes)), runs)
         selected = (
             (column_name, column if order is None else column.take(order)) for column_name, column in columns.items()
@@ -305,9 +309,7 @@ def _sort_events(lane: Ints, start: Ints, end: Ints) -> tuple[npt.NDArray[np.int
     return order, LaneRowBounds(lane[first].astype(np.int64), np.append(first, len(lane)))
 
 
-def _keep_categories(
-    columns: Mapping[str, MaskedColumn], dtypes: Mapping[str, pl.DataType]
-) -> tuple[pl.Series, ...]:
+def _keep_categories(columns: Mapping[str, MaskedColumn], dtypes: Mapping[str, pl.DataType]) -> tuple[pl.Series, ...]:
     """Return a series with the categories of these columns, each once, if there are any."""
     codes = [
         column.values if column.valid is None else column.values[column.valid]

@@ -289,7 +289,7 @@ def _facet_of(name: str) -> str:
 
 def list_facet_files(folder: Path) -> list[Path]:
     """List the files of facets in a folder."""
-    return sorted(path for path in folder.iterdir() if path.suffix == ".arrow" and _facet_of(path.name) in FACET_SCHEMAS)
+    return sorted(path for path in folder.glob("*.arrow") if _facet_of(path.name) in FACET_SCHEMAS)
 
 
 def _read_facet_rows(

@@ -12,17 +12,22 @@ XProf's rule.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
 from msgspec import Struct, field
 
-from tracehound.formats.hlo.hlo_instructions import SHAPE, index_instructions, summarize_instruction
+from tracehound.formats.hlo.hlo_instructions import (
+    SHAPE,
+    InstructionIndex,
+    index_instructions,
+    summarize_instruction,
+)
 from tracehound.formats.hlo.hlo_shape import HloShape, read_shape
 from tracehound.formats.hlo.proto_message import ProtoMessage, read_message
-from tracehound.formats.protobuf_wire import BYTES, VARINT, Offsets, PaddedBytes, iterate_field_rounds
+from tracehound.formats.protobuf_wire import BYTES, VARINT, Offsets, PaddedBytes, iterate_message_fields
 from tracehound.formats.value_bounds import MAX_BYTES
 from tracehound.model.facet_schemas import FACET_SCHEMAS
 
@@ -124,13 +129,15 @@ def replay_heap_trace(
     return sorted(found, key=lambda one: (one.first or 0, one.buffer)), peak
 
 
-def buffers_of_program(file: PaddedBytes, module: str, program: int) -> pl.DataFrame:
-    """The facet ``buffers`` of a program whose HloProto is all of `file`."""
+def buffers_of_program(
+    file: PaddedBytes, module: str, program: int, index: Callable[[], InstructionIndex] | None = None
+) -> pl.DataFrame:
+    """The facet ``buffers`` of a program whose HloProto is all of `file`; `index` gives its instructions, if known."""
     assignment = read_message(file, 0, file.size).submessage(BUFFER_ASSIGNMENT)
     if assignment is None:
         return pl.DataFrame(schema=FACET_SCHEMAS["buffers"])
     found, sizes, sorts = read_heaps(assignment)
-    origins = _BufferDefinitions(file, assignment)
+    origins = _BufferDefinitions(index_instructions(file, 0, file.size) if index is None else index(), assignment)
     rows = [
         {"module": module, "program": program, "space": heap.space, "first": one.first, "last": one.last,
          "bytes": sizes[one.buffer], "name": origins.buffer_name(one.buffer),
@@ -166,7 +173,7 @@ def varint_columns(owner: ProtoMessage, field: int, wanted: Sequence[int]) -> di
     start = np.array([part.at for part in parts], np.int64)
     end = start + np.array([part.value for part in parts], np.int64)
     found = {number: np.zeros(len(parts), np.int64) for number in wanted}
-    for now in iterate_field_rounds(owner.file.words, start, end):
+    for now in iterate_message_fields(owner.file, start, end):
         for number, column in found.items():
             here = now.field_mask(number, VARINT)
             column[now.message[here]] = now.value[here].view(np.int64)
@@ -215,8 +222,8 @@ def _heap_events(trace: ProtoMessage) -> Iterator[tuple[int, int, int]]:
 class _BufferDefinitions:
     """Finds the instruction that defines a buffer, and describes it."""
 
-    def __init__(self, file: PaddedBytes, assignment: ProtoMessage) -> None:
-        self._module = index_instructions(file, 0, file.size)
+    def __init__(self, module: InstructionIndex, assignment: ProtoMessage) -> None:
+        self._module = module
         self._row_by_name = self._module.rows_of_names(set(self._module.names))
         self._locations = {
             one.number(ID): place

@@ -21,8 +21,8 @@ from tracehound.formats.protobuf_wire import (
     WireError,
     WireField,
     as_signed,
-    iterate_field_rounds,
     iterate_fields,
+    iterate_message_fields,
     read_varint,
 )
 
@@ -137,7 +137,7 @@ class MessageTable:
         self.sound = True
         self._spans = {number: np.zeros((2, len(start)), np.int64) for number in sized}
         self._lists: dict[int, dict[int, list[int | tuple[int, int]]]] = {number: {} for number in listed}
-        for now in iterate_field_rounds(file.words, start, end):
+        for now in iterate_message_fields(file, start, end):
             self.sound &= bool(now.number.all())
             ids = now.field_mask(id_, VARINT)
             self.ids[now.message[ids]] = now.value[ids].view(np.int64)

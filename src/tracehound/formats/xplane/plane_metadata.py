@@ -23,7 +23,7 @@ from tracehound.formats.protobuf_wire import (
     PaddedBytes,
     Words,
     as_signed,
-    iterate_field_rounds,
+    iterate_message_fields,
     read_message_groups,
 )
 
@@ -111,7 +111,7 @@ def _locate_map_entries(file: InflatedFile, spans: MessageOffsets) -> tuple[Offs
     key, low, high = (np.zeros(len(start), np.int64) for _ in range(3))
     broken = np.zeros(len(start), bool)
     for which, data, base in read_message_groups(file, start, end):
-        for field_round in iterate_field_rounds(data.words, start[which] - base, end[which] - base):
+        for field_round in iterate_message_fields(data, start[which] - base, end[which] - base):
             row = field_round.message + which.start
             broken[row[field_round.number == 0]] = True
             keys, values = field_round.field_mask(ENTRY_KEY, VARINT), field_round.field_mask(ENTRY_VALUE, BYTES)
@@ -132,7 +132,7 @@ def _read_texts_and_stats(
     order, stat_tables = np.argsort(start, kind="stable"), []
     for which, data, base in read_message_groups(file, start[order], end[order]):
         rows = order[which]
-        for field_round in iterate_field_rounds(data.words, start[rows] - base, end[rows] - base):
+        for field_round in iterate_message_fields(data, start[rows] - base, end[rows] - base):
             for number, column in texts.items():
                 has_text = field_round.field_mask(number, BYTES)
                 spans = zip(
@@ -197,7 +197,7 @@ def decode_stats(file: PaddedBytes, owner: Offsets, start: Offsets, end: Offsets
     name_id, kind = np.zeros(len(start), np.int64), np.zeros(len(start), np.int64)
     value, at = np.zeros(len(start), np.uint64), np.zeros(len(start), np.int64)
     damaged = np.zeros(len(start), bool)
-    for fields_now in iterate_field_rounds(file.words, start, end):
+    for fields_now in iterate_message_fields(file, start, end):
         damaged[fields_now.message[fields_now.number == 0]] = True
         ids = fields_now.field_mask(STAT_ID, VARINT)
         if ids.any():

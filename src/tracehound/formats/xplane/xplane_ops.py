@@ -119,6 +119,29 @@ def _locate_protos(
     return name, protos
 
 
+class ProgramIndexes(Struct):
+    """The instructions of the programs of a file; those of small programs are kept, to be used several times."""
+
+    file: InflatedFile
+    _kept: dict[int, InstructionIndex] = field(default_factory=dict)
+    _kept_bytes: int = 0
+
+    def index(self, program: LocatedProgram) -> InstructionIndex:
+        """The instructions of a program."""
+        if (kept := self._kept.get(program.offset)) is not None:
+            return kept
+        data = self.file.read_intervals((program.offset, program.offset + program.size))
+        index = index_instructions(data, 0, data.size)
+        if self._kept_bytes + program.size <= _MAX_KEPT_BYTES:
+            self._kept[program.offset] = index
+            self._kept_bytes += program.size
+        return index
+
+
+_MAX_KEPT_BYTES = 4 << 20
+"""The bytes of protos whose instructions are kept."""
+
+
 class OpOrigin(NamedTuple):
     """Origin of an op in the file: ops of one origin are equal, and origins have an order.
 
@@ -148,6 +171,7 @@ class OpCollector(Struct):
 
     file: InflatedFile
     programs: Mapping[int, LocatedProgram]
+    indexes: ProgramIndexes
     executed: list[ExecutedOp] = field(default_factory=list)
     _op_numbers: dict[OpOrigin, int] = field(default_factory=dict)
     _known_instructions: dict[tuple[int, str], InstructionSummary | None] = field(default_factory=dict)
@@ -253,7 +277,7 @@ class OpCollector(Struct):
         if location is None:
             return {}
         if location.program not in self._known_kernels:
-            all_names = self._index_module(location).names
+            all_names = self.indexes.index(location).names
             kernel_counts = Counter(map(kernel_name_of_op, all_names))
             op_of_kernel = {
                 kernel_name_of_op(name): name for name in all_names if kernel_counts[kernel_name_of_op(name)] == 1
@@ -270,7 +294,7 @@ class OpCollector(Struct):
             return {}
         new_names = {name for name in names if (location.program, name) not in self._known_instructions}
         if new_names:
-            module = self._index_module(location)
+            module = self.indexes.index(location)
             read = summarize_instructions(module, new_names)
             self._known_instructions.update({(location.program, name): read.get(name) for name in new_names})
             self._known_costs.update(
@@ -286,7 +310,7 @@ class OpCollector(Struct):
             names_of_program.setdefault(program, set()).add(name)
         pairs = list[tuple[int, str, str]]()
         for program, names in names_of_program.items():
-            users_of_name = users_by_name(self._index_module(self.programs[program]))
+            users_of_name = users_by_name(self.indexes.index(self.programs[program]))
             pairs += [
                 (program, name, user)
                 for name in sorted(names & users_of_name.keys())
@@ -295,10 +319,6 @@ class OpCollector(Struct):
         return pl.DataFrame(pairs, {**OP_USERS_SCHEMA, "name": pl.String, "user": pl.String}, orient="row").cast(
             OP_USERS_SCHEMA
         )
-
-    def _index_module(self, location: LocatedProgram) -> InstructionIndex:
-        data = self.file.read_intervals((location.offset, location.offset + location.size))
-        return index_instructions(data, 0, data.size)
 
 
 def _module_names(names: Sequence[str]) -> dict[int, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -50,7 +51,13 @@ from tracehound.formats.xplane.xplane_facts import (
     session_start,
     space_notes,
 )
-from tracehound.formats.xplane.xplane_ops import LocatedProgram, OpCollector, ids_of_unique_programs, locate_programs
+from tracehound.formats.xplane.xplane_ops import (
+    LocatedProgram,
+    OpCollector,
+    ProgramIndexes,
+    ids_of_unique_programs,
+    locate_programs,
+)
 from tracehound.formats.xplane.xspace import (
     EventLocator,
     XPlane,
@@ -290,7 +297,7 @@ def _decode_with_locator(
         if session_start(space) and wall_ns is None
         else []
     )
-    programs = locate_programs(file, space)
+    programs, indexes = locate_programs(file, space), ProgramIndexes(file)
     facts = collect_file_facts(file, space, programs)
     outline = ProfileOutline(
         planes=tuple(summarize_plane(plane) for plane in space.planes),
@@ -300,7 +307,7 @@ def _decode_with_locator(
         notes=(*notes, *clock_notes, *space_notes(space), *damaged_program_notes(facts.programs)),
         places=locate_planes(space),
         programs=ids_of_unique_programs(programs.values()),
-        buffers=_read_hlo_buffers(file, programs) if shard.number == 0 else None,
+        buffers=_read_hlo_buffers(file, programs, indexes) if shard.number == 0 else None,
         devices=shard.devices,
     )
     state = ShardState(
@@ -308,7 +315,7 @@ def _decode_with_locator(
         space=space,
         base_ns=base_ns,
         middle_ns=middle_line_time(space),
-        ops=OpCollector(file, programs),
+        ops=OpCollector(file, programs, indexes),
         spill=spill,
         stem=f"{locate_events.__name__}-{shard.number}",
         tick=_ProgressReporter(progress).add,
@@ -355,14 +362,16 @@ def _with_side_lines(plane: XPlane, damaged_ends: Collection[int]) -> XPlane:
     return replace(plane, lines=add_side_lines(plane.lines, unnamed=lost_names))
 
 
-def _read_hlo_buffers(file: InflatedFile, programs: Mapping[int, LocatedProgram]) -> pl.DataFrame | None:
+def _read_hlo_buffers(
+    file: InflatedFile, programs: Mapping[int, LocatedProgram], indexes: ProgramIndexes
+) -> pl.DataFrame | None:
     """Buffers of the programs, from their buffer assignments; None if no proto has one."""
     protos = (
         (one, file.read_intervals((one.offset, one.offset + one.size)))
         for one in programs.values()
         if one.size < MAX_PROTO_BYTES
     )
-    frames = [buffers_of_program(proto, one.name, one.program) for one, proto in protos]
+    frames = [buffers_of_program(proto, one.name, one.program, partial(indexes.index, one)) for one, proto in protos]
     non_empty = [frame for frame in frames if frame.height]
     return pl.concat(non_empty) if non_empty else None
 
