@@ -15,7 +15,13 @@ from isal.isal_zlib import crc32
 from msgspec.structs import replace
 
 from tracehound.formats.assembly import arrow_storage
-from tracehound.formats.assembly.arrow_storage import scan_events, to_arrow_bytes, write_event_frame
+from tracehound.formats.assembly.arrow_storage import (
+    scan_events,
+    scan_few_events,
+    to_arrow_bytes,
+    write_event_frame,
+    write_few_events,
+)
 from tracehound.model.file_facts import FileFacts
 from tracehound.model.notes import Note
 from tracehound.model.trace import COUNTERS, LANES, OPS, RANKS, STEPS, FileFrames, FileState
@@ -39,7 +45,7 @@ class EncodedPlaces(bytes):
 class _FramesHead(msgspec.Struct, frozen=True):
     """The content of `HEAD_FILE` after its digest: `frames` are Arrow streams, `files` size and CRC of the event files.
 
-    `facets` are size and CRC of the facet files.
+    `facets` are size and CRC of the facet files. `packed` says that the events are in the columns of `write_events`.
     """
 
     format: str
@@ -51,11 +57,16 @@ class _FramesHead(msgspec.Struct, frozen=True):
     frames: dict[str, bytes]
     files: dict[str, tuple[int, int]]
     facets: dict[str, tuple[int, int]]
+    packed: bool
 
 
 def save_frames(part: FileFrames, folder: Path) -> None:
     """Write the head of a file's frames, and its events unless they are in the folder already. Raises OSError."""
-    files = sorted(folder.glob(EVENT_FILES_PATTERN)) or [write_event_frame(part.events, folder)]
+    files, packed = sorted(folder.glob(EVENT_FILES_PATTERN)), True
+    if not files:
+        events = part.events
+        packed = events.height > arrow_storage.FEW_EVENTS
+        files = [write_event_frame(events, folder) if packed else write_few_events(events, folder)]
     if not arrow_storage.list_facet_files(folder):
         arrow_storage.write_facets(part.facets, folder)
     beside = arrow_storage.list_facet_files(folder)
@@ -69,6 +80,7 @@ def save_frames(part: FileFrames, folder: Path) -> None:
         frames={name: to_arrow_bytes(getattr(part, name), "zstd") for name in _FRAME_SCHEMAS},
         files={file.name: _size_and_crc(file) for file in files},
         facets={file.name: _size_and_crc(file) for file in beside},
+        packed=packed,
     )
     encoded = msgspec.msgpack.encode(head)
     (folder / HEAD_FILE).write_bytes(_hash_head(encoded) + encoded)
@@ -96,7 +108,9 @@ def load_frames(folder: Path, path: Path, state: FileState | None = None, *, fre
         return FileFrames(
             path=path,
             format=head.format,
-            make_scan=partial(scan_events, [folder / name for name in sorted(head.files)]),
+            make_scan=partial(
+                scan_events if head.packed else scan_few_events, [folder / name for name in sorted(head.files)]
+            ),
             hosts=head.hosts,
             wall_ns=head.wall_ns,
             facts=head.facts,

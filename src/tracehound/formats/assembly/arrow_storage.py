@@ -2,7 +2,7 @@
 
 Events of schema `EVENTS` are packed so that zstd writes them three times faster: a time is two columns of 32 bits, of
 which one hardly changes; a length stands for an end, a difference for an id or for the time by another clock; the id
-itself is the row. A facet has a file of its own for each group of segments.
+itself is the row. Few events are not packed. A facet has a file of its own for each group of segments.
 """
 
 from __future__ import annotations
@@ -132,6 +132,22 @@ def write_event_frame(events: pl.DataFrame, folder: Path) -> Path:
     path = _event_file(folder, 0)
     _write_packed(_pack_events(frame_to_columns(events)), path)
     return path
+
+
+FEW_EVENTS: Final = 1 << 13
+"""So few events are not packed: that takes longer than it saves."""
+
+
+def write_few_events(events: pl.DataFrame, folder: Path) -> Path:
+    """Write events to one file in the folder as they are; returns its path. Raises OSError."""
+    path = _event_file(folder, 0)
+    events.write_ipc(path, compression="zstd")
+    return path
+
+
+def scan_few_events(paths: Sequence[Path]) -> pl.LazyFrame:
+    """Scan the events of a file that `write_few_events` wrote."""
+    return pl.scan_ipc(list(paths))
 
 
 def _write_packed(events: pl.DataFrame, path: Path) -> None:

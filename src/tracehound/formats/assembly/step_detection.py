@@ -60,9 +60,8 @@ _LARGEST_NUMBER: Final = (1 << 31) - 1
 
 def _are_distinct_intervals(marks: pl.DataFrame) -> bool:
     """True if the marks of each host and rank follow one another and have a number each, as in most files."""
-    host, rank, start, end, step = (
-        marks[name].fill_null(-1).to_numpy() for name in (*_HOST_AND_RANK, "start", "end", "step")
-    )
+    host, start, end, step = (marks[name].to_numpy() for name in ("host", "start", "end", "step"))
+    rank = marks["rank"].fill_null(-1).to_numpy()
     by_time, by_number = np.lexsort((start, rank, host)), np.lexsort((step, rank, host))
     follows = np.logical_or(host[by_time][1:] != host[by_time][:-1], rank[by_time][1:] != rank[by_time][:-1])
     follows |= start[by_time][1:] >= end[by_time][:-1]

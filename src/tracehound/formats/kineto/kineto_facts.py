@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, Literal
 
 import polars as pl
@@ -163,12 +163,12 @@ def _is_damage(note: Note) -> bool:
 _MAX_LOST_STEPS: Final = 10_000
 
 
-def collect_host_only_signs(frames: FileFrames) -> NoDeviceWork:
-    """Signs of why a file has no device work."""
+def collect_host_only_signs(frames: FileFrames, kinds: Collection[str]) -> NoDeviceWork:
+    """Signs of why a file has no device work; its events are of some of these kinds."""
     foreign_events, unknown_phases = (
         sum(note.count for note in frames.notes if note.code == code) for _, code in (FOREIGN_CATEGORIES, UNKNOWN_PHASE)
     )
-    runtime, family = _runtime_use(frames.scan)
+    runtime, family = _runtime_use(frames.scan) if "runtime" in kinds else ("", "")
     return NoDeviceWork(
         runtime,
         family,

@@ -124,8 +124,9 @@ def build_file_frames(path: Path, shards: Sequence[KinetoShard], spill: Spill) -
             spill,
         )
         frames = replace(frames, facets={**frames.facets, **scan_facets(facets())})
-    host_only = None if frames.lanes["work"].any() else collect_host_only_signs(frames)
-    facts = replace(frames.facts, modules=has_module_calls(frames.scan), host_only=host_only)
+    host_only = None if frames.lanes["work"].any() else collect_host_only_signs(frames, events.kinds)
+    modules = "python" in events.kinds and has_module_calls(frames.scan)
+    facts = replace(frames.facts, modules=modules, host_only=host_only)
     notes = (*frames.notes, *lost_step_notes(frames))
     return add_device_curves(replace(frames, facts=facts, notes=notes))
 

@@ -58,7 +58,7 @@ from tracehound.formats.spill import MaskedColumn, Spill, SpilledRows, columns_t
 from tracehound.formats.value_bounds import CLOCK_IMPOSSIBLE, MAX_DISTANCE_NS, middle_time, valid_wall_clock
 from tracehound.model.file_facts import ExportedWindow
 from tracehound.model.notes import Note
-from tracehound.model.trace import KIND_CODES
+from tracehound.model.trace import KIND_CODES, KINDS
 from tracehound.numeric.id_set import sorted_distinct
 from tracehound.numeric.intervals import Ints, Mask
 
@@ -76,7 +76,7 @@ class MergedSegments(Struct, frozen=True):
     """All events of a file; times in ps from `wall_ns` (None: from an unknown instant).
 
     `span_ns` is start and length of the profiler's own span, `exported_window` the window from which the file was
-    exported. `facets` is lazy.
+    exported. `kinds` may be those of events that were left out, too. `facets` is lazy.
     """
 
     chunks: tuple[RawChunk, ...]
@@ -86,6 +86,7 @@ class MergedSegments(Struct, frozen=True):
     notes: tuple[Note, ...]
     counters: FileCounters
     facets: Iterator[FacetPiece]
+    kinds: frozenset[str]
     exported_window: ExportedWindow | None
 
 
@@ -179,6 +180,7 @@ def merge_segment_results(
         facets=store_facets(
             [result.facets for result in results], firsts, lambda ns: _time_from_origin(ns, bounds, origin), spill
         ),
+        kinds=frozenset(KINDS) if foreign.writer else frozenset[str]().union(*(result.kinds for result in results)),
         counters=counter_lanes(samples, origin, file_lanes.ranks, file_lanes.runs),
         exported_window=exported_window(metadata, origin * 1000),
     )

@@ -47,7 +47,7 @@ from tracehound.formats.kineto.process_ids import LaunchFlowEndpoint, autograd_e
 from tracehound.formats.kineto.segment_columns import SegmentColumns
 from tracehound.formats.spill import MaskedColumn, Spill, SpilledRows
 from tracehound.formats.value_bounds import MAX_DISTANCE_NS
-from tracehound.model.trace import KIND_CODES
+from tracehound.model.trace import KIND_CODES, KINDS
 from tracehound.numeric.intervals import Ints, Mask
 
 _MAX_FRAME_NS: Final = 6 * 24 * 3600 * 10**9
@@ -76,7 +76,7 @@ class SegmentResult(Struct, frozen=True):
     `lanes` has the usage of each lane, in the order of the lane numbers; `recorded_names` and `collective_sizes` are
     those of `SegmentColumns`. `start_sample` has some of the starts (ns), `profiler_span` the start and length of the
     profiler's own span (`INVALID` for an invalid time; None without a span). `samples` are those of counters, and
-    `facets` those of `FACET_SCHEMAS`, with times in ns; `categories` are those of the events,
+    `facets` those of `FACET_SCHEMAS`, with times in ns; `categories` and `kinds` are those of the events,
     `step_processes` the processes that mark steps, with the number of their marks.
     `flow_ends` are the ends of launch flows.
     """
@@ -90,6 +90,7 @@ class SegmentResult(Struct, frozen=True):
     profiler_span: tuple[int, int] | None
     device_family: str
     categories: frozenset[str]
+    kinds: frozenset[str]
     step_processes: Mapping[RawId, int]
     samples: SpilledSamples
     facets: Mapping[str, SpilledRows]
@@ -147,6 +148,7 @@ def spill_segment(columns: SegmentColumns, kind_cache: KindCache, spill: Spill, 
             "HPU" if columns.has_engines else "",
         ),
         categories=frozenset(cat for cat, *_ in columns.signatures),
+        kinds=frozenset(KINDS[code] for code in np.flatnonzero(np.bincount(kind)).tolist()),
         step_processes=_step_processes(columns, drawn_events, step),
         samples=columns.samples.finish().spill_samples(spill, f"{name}-samples"),
         facets=columns.facets.spill(spill, name, note_counts),
