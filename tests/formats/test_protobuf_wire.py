@@ -13,6 +13,7 @@ from tracehound.formats.protobuf_wire import (
     collect_repeated_fields,
     iterate_field_rounds,
     iterate_fields,
+    iterate_message_fields,
     pad_bytes,
 )
 from xspaces import block, varint, whole
@@ -79,6 +80,28 @@ def test_rounds_give_what_a_walk_gives(many: list[tuple[bytes, list[tuple[int, i
         for a, b in zip(start, end, strict=True)
     ]
     assert found == walked == [fields_ for _, fields_ in many]
+
+
+@given(st.lists(messages(), max_size=4), st.binary(max_size=20), st.sampled_from([1, 40]))
+def test_fields_of_few_and_of_many_messages(
+    some: list[tuple[bytes, list[tuple[int, int, int | bytes]]]], rest: bytes, times: int
+) -> None:
+    """Those of each message are the same, whether they come all at once or round by round; the last may be damaged."""
+    raws = [*(raw for raw, _ in some * times), rest]
+    file, end = pad_bytes(b"".join(raws)), np.cumsum([len(raw) for raw in raws], dtype=np.int64)
+    start = end - np.array([len(raw) for raw in raws], np.int64)
+    found: list[list[WireField]] = [[] for _ in raws]
+    for now in iterate_message_fields(file, start, end):
+        for message, *field in zip(*(column.tolist() for column in now), strict=True):
+            found[message].append(WireField(*field))
+    valid = [[content(file.data, field) for field in fields if field.number] for fields in found]
+    assert valid[:-1] == [fields for _, fields in some * times]
+    try:
+        walked = list(iterate_fields(file.data, int(start[-1]), file.size))
+    except WireError:
+        assert found[-1][-1].number == 0
+    else:
+        assert valid[-1] == [content(file.data, field) for field in walked]
 
 
 @given(st.binary(max_size=60))
