@@ -199,7 +199,7 @@ def test_a_flip_in_a_gzip_keeps_every_event_before_it(tmp_path, members, bit, sh
         part = KINETO.read(path)
     except TracehoundError as error:
         if re.search(
-            "holds no trace events|gzip .*before any trace event|gzip .*none of its [0-9]+ element", str(error)
+            "holds no trace events|gzip .*before any trace event|gzip .*no event could be read", str(error)
         ):  # the damage lies before them
             return
         raise

@@ -415,7 +415,9 @@ def test_what_is_not_drawn_is_counted(part):
 
 
 def test_no_events_at_all(part):
-    got = part([])
+    with pytest.raises(TracehoundError, match="holds no trace events"):
+        part([])
+    got = part([{"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "args": {"name": "python"}}])
     assert got.events.height == 0
     assert got.ranks["label"].to_list() == ["CPU"]
     assert got.wall_ns is None
