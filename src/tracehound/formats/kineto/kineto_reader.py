@@ -41,6 +41,7 @@ from tracehound.formats.kineto.segment_events import KindCache, SegmentResult, s
 from tracehound.formats.kineto.segment_facets import KnownCombinations
 from tracehound.formats.spill import Spill
 from tracehound.model.file_facts import PeekedFacts
+from tracehound.model.notes import is_truncated
 from tracehound.model.trace import FileFrames
 
 
@@ -108,7 +109,8 @@ def build_file_frames(path: Path, shards: Sequence[KinetoShard], spill: Spill) -
         decoded.append(spill_segment(columns, KindCache(), spill, "joined"))
         firsts.append(0)
     events = merge_segment_results(decoded, firsts, metadata, spill)
-    if not any(note.level == "dropped" for note in read.notes) and not sum(segment.elements for segment in chain):
+    is_sound = not is_truncated(read.notes) and not any(note.level == "dropped" for note in read.notes)
+    if is_sound and not any(segment.elements for segment in chain):
         raise TracehoundError("holds no trace events", path, remedy="record it anew: the profiler wrote an empty list")
     with run_in_background(events.facets) as facets:
         frames = assemble_file(
