@@ -74,7 +74,7 @@ def test_a_device_is_on_duty_while_its_sparse_cores_are() -> None:
     b.event(MODULES, "jit_f(1)", 0, 100, "module")
     b.event(CORE, "dot", 10, 30, "op")
     b.event(CORE, "slice-done", 40, 90, "copy", op=4)
-    b.event(Lane("SparseCore 0 Sparse Core Ops", 0, "other"), "gather", 20, 60, "op")
+    b.event(Lane("SparseCore 0 Sparse Core Ops", 0, "sparse_ops"), "gather", 20, 60, "op")
     result = run_duty_cycle(b.trace())
     assert result.table["on_duty"].to_list() == [50 * US]
     assert parts(result) == [20, 0, 0, 0, 50, 10]

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import polars as pl
 import pytest
+from msgspec.structs import replace
 
 from tracehound.analysis import Result, get_analysis, run_analysis
 from tracehound.draw.notes import note_texts
@@ -225,7 +227,81 @@ def test_what_sparse_cores_execute_runs_beside_the_ops_of_the_device(opened: Ope
     assert result(trace, "breakdown").table["idle"].to_list() == [500 * US]
     for analysis in ("ops", "hlo_ops"):
         table = result(trace, analysis)
-        assert table.table["name"].to_list() == ["fusion.2", "fusion.1"]
+        rows = [("fusion.2", None, 1000), ("gather.9", "SparseCore", 800), ("fusion.1", None, 400)]
+        assert table.table.select("name", "core", pl.col("self") // US).rows() == rows
         assert any(note.startswith("idle 26.3 %") for note in note_texts(table.notes))
     assert result(trace, "programs").table["count"].to_list() == [2]
     assert result(trace, "duty_cycle").table["on_duty"].to_list() == [2 * 900 * US]
+    assert all(result(trace, analysis).table.is_empty() for analysis in ("collectives", "async_overlap"))
+
+
+CUSTOM = "bf16[1024]{0} custom-call(%x)"
+TENSOR_CORE = [Op("fusion.1", "loop fusion", FUSION, 0, 200), Op("fusion.2", "loop fusion", FUSION, 400, 900)]
+
+
+def sparse_core(ops: Sequence[Op], number: int = 0, line: str = "Sparse Core Ops", steps: int = 2) -> Plane:
+    """A SparseCore of the first TPU that runs these ops in every step."""
+    tensor_core = core(ops, steps=steps)
+    (executed,) = (one for one in tensor_core.lines if one.name == "XLA Ops")
+    return replace(tensor_core, name=f"/device:TPU:0 SparseCore {number}", lines=[replace(executed, name=line)])
+
+
+def flights(trace: Trace) -> list[tuple[str, str | None, int, int, int]]:
+    """The rows of async_overlap: kind, core, count, and exposed and hidden time in us."""
+    table = result(trace, "async_overlap").table
+    return table.select("kind", "core", "count", pl.col("exposed", "hidden") // US).rows()
+
+
+@pytest.mark.parametrize(
+    ("name", "category", "text", "line"),
+    [
+        ("all-gather.7", "all-gather", "bf16[1024]{0} all-gather(%x)", "Sparse Core Ops"),
+        ("offloaded_all_gather", "custom-call", CUSTOM, "XLA Ops"),
+        ("all-gather-offload.7", "", "", "Sparse Core Ops"),
+    ],
+)
+def test_collectives_of_sparse_cores_are_hidden_while_the_tensor_core_works(
+    opened: Opened, name: str, category: str, text: str, line: str
+) -> None:
+    trace = opened(
+        core(TENSOR_CORE),
+        sparse_core([Op(name, category, text, 100, 950)], 0, line),
+        sparse_core([Op(name, category, text, 300, 600), Op("gather.9", "gather", CUSTOM, 600, 900)], 1, line),
+    )
+    whole = range(100, 950)  # us of a step in which one of both is in flight
+    works = [any(op.start <= at < op.end for op in TENSOR_CORE) for at in whole]
+    assert flights(trace) == [("all-gather", "SparseCore", 4, 2 * works.count(False), 2 * works.count(True))]
+    (called,) = result(trace, "collectives").table.rows(named=True)
+    assert (called["collective"], called["count"], called["total"] // US) == ("all_gather", 4, 2 * (850 + 300))
+    ran = result(trace, "ops").table.filter(pl.col("core") == "SparseCore").select("count", pl.col("self") // US)
+    assert ran.rows() == [(4, 2 * 1150), (2, 2 * 300)]
+    assert time_by_kind(trace) == {"compute": 700, "collectives": 0, "copies": 0}
+
+
+def test_a_collective_that_the_tensor_core_starts_and_awaits_is_one_call(opened: Opened) -> None:
+    text = "bf16[1024]{0} all-gather-done(%all-gather-start.7)"
+    halves = [
+        Op("all-gather-start.7", "all-gather-start", "(bf16[8]{0}, bf16[1024]{0}) all-gather-start(%x)", 200, 210),
+        Op("all-gather-done.7", "all-gather-done", text, 900, 950),
+    ]
+    offloaded = Op("all-gather.7", "all-gather", "bf16[1024]{0} all-gather(%x)", 250, 940)
+    trace = opened(core([*TENSOR_CORE, *halves]), sparse_core([offloaded]))
+    assert flights(trace) == [("all-gather", None, 2, 2 * 60, 2 * 690)]
+    assert result(trace, "collectives").table.select("count", pl.col("total") // US).rows() == [(2, 2 * 60)]
+    assert "all-gather.7" in result(trace, "ops").table["name"].to_list()
+
+
+def test_sparse_cores_alone_have_ops(opened: Opened) -> None:
+    trace = opened(sparse_core([Op("all-gather.7", "all-gather", "bf16[1024]{0} all-gather(%x)", 0, 500)]))
+    assert flights(trace) == [("all-gather", "SparseCore", 2, 1000, 0)]
+    for analysis in ("ops", "hlo_ops"):
+        assert result(trace, analysis).table.select("name", pl.col("self") // US).rows() == [("all-gather.7", 1000)]
+
+
+def test_offloaded_collectives_of_a_public_report(shared: Path) -> None:
+    trace = load_trace(open_trace_files([shared / "cases" / "x02-sparsecore-megascale"]))
+    own = [("all-reduce", None, 4, 10_000, 0)]
+    assert flights(trace) == [*own, ("all-gather", "SparseCore", 4, 0, 28_000), *own]
+    totals = dict(result(trace, "collectives").table.select("name", pl.col("total") // US).iter_rows())
+    assert totals == {"all-gather-offload.7": 28_000, "all-reduce.2": 20_000}
+    assert [one["idle"] // US for one in result(trace, "breakdown").table.rows(named=True)] == [1800, 1800]

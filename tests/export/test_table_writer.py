@@ -86,7 +86,8 @@ def test_parquet_says_what_its_columns_mean(tmp_path: Path) -> None:
 
 def test_a_trace_without_events_is_a_table_without_rows(tmp_path: Path) -> None:
     path = tmp_path / "empty.json"
-    path.write_text('{"schemaVersion": 1, "deviceProperties": [], "traceEvents": []}')
+    named = '{"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "args": {"name": "python"}}'
+    path.write_text(f'{{"schemaVersion": 1, "deviceProperties": [], "traceEvents": [{named}]}}')
     written(opened(path), tmp_path / "out.parquet", form="parquet")
     found = pl.read_parquet(tmp_path / "out.parquet")
     assert found.height == 0

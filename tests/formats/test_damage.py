@@ -159,7 +159,11 @@ def test_a_single_damage_loses_only_the_events_that_it_touches(tmp_path, layout,
     else:
         data, last = sound[:at], len(sound)
     touched = {n for n, (start, stop) in enumerate(spans) if at < stop and start < last}
-    lost, invented, part = lost_and_invented(data, tmp_path / "t.json", touched)
+    try:
+        lost, invented, part = lost_and_invented(data, tmp_path / "t.json", touched)
+    except TracehoundError:
+        assert not drawn(event for n, event in enumerate(EVENTS) if n not in touched)
+        return
     assert not lost
     assert invented <= 0
     if found(part) - drawn(EVENTS) == Counter() and found(part) != drawn(EVENTS):
@@ -199,7 +203,7 @@ def test_a_flip_in_a_gzip_keeps_every_event_before_it(tmp_path, members, bit, sh
         part = KINETO.read(path)
     except TracehoundError as error:
         if re.search(
-            "holds no trace events|gzip .*before any trace event|gzip .*none of its [0-9]+ element", str(error)
+            "holds no trace events|gzip .*before any trace event|gzip .*no event could be read", str(error)
         ):  # the damage lies before them
             return
         raise

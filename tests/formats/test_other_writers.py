@@ -173,7 +173,7 @@ def test_a_file_of_which_nothing_is_an_event_is_refused(tmp_path: Path, capsys: 
         json.dumps({"schemaVersion": 1, "distributedInfo": {}, "traceEvents": [{"name": "a"}, {"ph": "?"}]})
     )
     assert main(["--no-cache", "summary", str(path)]) == 2
-    assert "none of its 2 elements is an event that can be read" in capsys.readouterr().err
+    assert "no event can be read from it: all 2 were dropped" in capsys.readouterr().err
 
 
 SNAPSHOT = {

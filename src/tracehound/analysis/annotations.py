@@ -92,7 +92,8 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
             find_call_paths(rank_trace, calls, chosen, number_event_names(calls.events, plain_names), options),
         )
     marked = pl.col("kind").is_in(ANNOTATION_KINDS)
-    lanes = rank_trace.lanes.filter(pl.col("role").is_in(["annotations", "thread", "steps"]))["lane"].to_list()
+    is_annotated = pl.col("role").is_in(["annotations", "thread", "steps", "sparse_steps"])
+    lanes = rank_trace.lanes.filter(is_annotated)["lane"].to_list()
     on_device = pl.col("rank").is_not_null()
     host = rank_trace.with_host_window
     sides = ((rank_trace.device, rank_trace), (overlapping_events(rank_trace.threads, host.start, host.end), host))

@@ -49,7 +49,8 @@ lower bounds. If ranks of the group have no call here, it is known how long the 
 last: if the row has complete collectives, such a call does not count in transfer, skew, last and the bandwidths. A
 call of a TPU's asynchronous collective lasts from the start of its start to the end of its done, and transfer, wait
 and skew use that length. total, mean, min and max count only the time of the start and the done, in which the core
-does nothing else; async_overlap shows the time in between, which hides the rest.
+does nothing else; async_overlap shows the time in between, which hides the rest. A collective on a TPU's SparseCore is
+a call that lasts while it runs there, unless an asynchronous one of the TensorCore starts it and waits for it.
 
 {WAITS_DEFINITION}
 

@@ -18,7 +18,6 @@ from tracehound.analysis.timing.device_clock import (
     work_on_device_clock,
     xprof_idle_notes,
 )
-from tracehound.formats.xla.xla_names import SPARSE_CORE_MODULES_LANE, SPARSE_CORE_OPS_LANE
 from tracehound.model.notes import Note, note
 from tracehound.model.trace import collect_frame
 from tracehound.numeric.intervals import Intervals, clip, union
@@ -110,13 +109,12 @@ def _time_on_duty(rank_trace: RankTrace, events: pl.DataFrame) -> tuple[int, int
     """The time on duty, and the time from the first to the last op or module."""
     off_duty_ops = rank_trace.ops.filter(pl.col("category").is_in(_OFF_DUTY_CATEGORIES))["op"].implode()
     lanes = rank_trace.lanes.filter(pl.col("rank").is_not_null())
-    sparse_core_times = _event_times(rank_trace, lanes.filter(pl.col("name").str.contains(SPARSE_CORE_OPS_LANE)))
+    sparse_core_times = _event_times(rank_trace, lanes.filter(pl.col("role") == "sparse_ops"))
     working = events.filter(~pl.col("op").is_in(off_duty_ops).fill_null(value=False)).select("start", "end")
     on_duty = _union_in_window(pl.concat([working, sparse_core_times]), rank_trace)
     if rank_trace.windowed:
         return on_duty.length, rank_trace.end - rank_trace.start
-    is_module_lane = (pl.col("role") == "modules") | pl.col("name").str.contains(SPARSE_CORE_MODULES_LANE)
-    module_times = _event_times(rank_trace, lanes.filter(is_module_lane))
+    module_times = _event_times(rank_trace, lanes.filter(pl.col("role").is_in(["modules", "sparse_modules"])))
     all_times = pl.concat([events.select("start", "end"), sparse_core_times, module_times])
     return on_duty.length, int(all_times["end"].to_numpy().max() - all_times["start"].to_numpy().min())
 

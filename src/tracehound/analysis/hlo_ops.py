@@ -66,7 +66,8 @@ run, too, the note also has the time without an op, which is XProf's IDLE.
 count is executions. On a GPU, consecutive kernels of one op on one stream within one run of its module are one
 execution, so an op that a loop runs twice in a row counts once; kernels is XProf's #Occurrences. A kernel of a command
 buffer belongs to the op after which XLA called it, if the file has the program's HLO, or else to the buffer, as in
-XProf. Ops of a TPU's SparseCores are in no row and do not make a device busy, as in XProf; the timeline shows them.
+XProf. Ops of a TPU's SparseCores (embeddings, collectives that are offloaded to them) have rows of their own, with
+SparseCore in the column core. They run beside the ops of the TensorCore, and make no device busy.
 
 {hlo_costs.COST_DEFINITION}
 
@@ -84,6 +85,7 @@ COLUMNS: Final = (
     MODULE_COLUMN,
     Column("count", "count", "executions", brief=False),
     Column("program", "text", "id of the module's program", brief=False),
+    Column("core", "text", "SparseCore for ops that run on one, beside those of the TensorCore"),
     Column("ops", "count", "different ops in the row", brief=False),
     Column("kernels", "count", "their kernels, on GPUs", brief=False),
     *SELF_TIME_COLUMNS,
@@ -173,8 +175,9 @@ def _summary_notes(rows: pl.DataFrame, tables: Sequence[pl.DataFrame]) -> list[N
         without_op = span - used if busy > used else None
         notes.append(note("device_idle", idle=span - busy, of=span, without_op=without_op))
         notes += xprof_idle_notes(span - busy, span, sum_over_ranks(tables, "outside"))
-    if total_self > _CONCURRENT_FACTOR * used > 0:
-        notes.append(note("hlo_ops_at_once", self_time=total_self, busy=used))
+    own_self = int(rows.filter(pl.col("core").is_null())["self"].sum())
+    if own_self > _CONCURRENT_FACTOR * used > 0:
+        notes.append(note("hlo_ops_at_once", self_time=own_self, busy=used))
     waits = rows.filter((pl.col("bound") == "host link") & (pl.col("kind") == "transfer"))
     waiting = int(waits["self"].sum())
     if total_self and waiting > total_self / 20:

@@ -7,6 +7,7 @@ from typing import Final
 
 import polars as pl
 
+from tracehound.analysis.devices.sparse_cores import MAIN_CORE, core_type_column, sparse_core_ops
 from tracehound.analysis.rank_trace import RankTrace, RunContext, overlapping_events
 from tracehound.analysis.result import (
     JOINED_EVENTS,
@@ -44,14 +45,16 @@ the time of a device's line Steps outside of all ops; a note has what is idle th
 On TPUs lengths are on the device's own clock, as in XProf. On CPUs an HLO op lasts until its end mark, if there is
 one, but no longer than until the first op of the same run begins that needs its result. On GPUs every kernel with an
 op's name counts as one execution of it, as in XProf's occurrences. Kernels that overlap on different streams each
-count in full, so time shares can add up to more than the busy time. Ops of a TPU's SparseCores are in no row and do
-not make a device busy, as in XProf."""
+count in full, so time shares can add up to more than the busy time. Ops of a TPU's SparseCores (embeddings,
+collectives that are offloaded to them) have rows of their own, with SparseCore in the column core. They run beside the
+ops of the TensorCore, and make no device busy."""
 
 COLUMNS = (
     Column("name", "text", "kernel, HLO op or operator"),
     Column("category", "text", "kind of kernel, or HLO category"),
     Column("module", "text", "XLA module that the op belongs to", brief=False),
     Column("program", "text", "id of the module's program", brief=False),
+    Column("core", "text", "SparseCore for ops that run on one, beside those of the TensorCore"),
     Column("count", "count", "executions; for an HLO op on a GPU its kernels"),
     Column("self", "time", "total - time of nested ops"),
     Column("share", "share", "self time", "the self time of all ops"),
@@ -69,7 +72,7 @@ KERNELS: Final = "kernels"
 OPERATORS: Final = "operators"
 """Kinds of counted events: HLO ops, else work on streams (kernels, copies, memsets), else operators of the host."""
 
-_OP_KEY = ("name", "category", "module", "program")
+_OP_KEY = ("name", "category", "module", "program", "core")
 
 
 def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
@@ -78,12 +81,14 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     A device without work in the window has one row without an op, since its time counts as idle.
     """
     events, op_kind = select_ops(rank_trace)
-    low, high = rank_trace.start, rank_trace.end
-    rows = measure_events(events, low, high)
+    beside = sparse_core_ops(rank_trace, *_EVENT_COLUMNS)
+    if beside.height and op_kind == OPERATORS:
+        events, op_kind = events.clear(), HLO_OPS
+    rows = measure_events(pl.concat([events, beside]).sort("id"), rank_trace.start, rank_trace.end)
     device_time, busy_time = _device_time(events, rank_trace)
     outside = time_outside_work(events, rank_trace)
     longest = pl.col("length").arg_max()  # the first of several
-    executions = rows.group_by("name", "kind", "op").agg(
+    executions = rows.group_by("name", "kind", "op", core_type_column(rank_trace)).agg(
         pl.len().alias("count"),
         pl.col("own").sum().alias("self"),
         pl.col("length").sum().alias("total"),
@@ -98,12 +103,16 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         pl.coalesce(pl.col("hlo"), pl.col("kind").cast(pl.String)).alias("category"),
         pl.col("name").cast(pl.String),
     )
-    table = described.group_by(_OP_KEY).agg(
-        pl.col("count", "self", "total").sum(),
-        pl.col("min").min(),
-        pl.col("event").sort_by("max", "event", descending=[True, False]).first(),
-        pl.col("max").max(),
-        JOINED_EVENTS,
+    table = (
+        described.with_columns(pl.col("core").replace(MAIN_CORE, None))
+        .group_by(_OP_KEY)
+        .agg(
+            pl.col("count", "self", "total").sum(),
+            pl.col("min").min(),
+            pl.col("event").sort_by("max", "event", descending=[True, False]).first(),
+            pl.col("max").max(),
+            JOINED_EVENTS,
+        )
     )
     is_idle = table.is_empty() and idle_window_length(rank_trace) > 0
     return (table.clear(1) if is_idle else table).with_columns(

@@ -83,8 +83,8 @@ class RankTrace(RankOutline, frozen=True, dict=True, kw_only=True):
     """One rank of a trace in one window: the input of an analysis's map.
 
     `device` holds the events on the rank's own lanes that overlap `[start, end)`, `device_anytime` all events on these
-    lanes, and `threads` all events of its host at any time (a launch may lie before the window, and its work after it).
-    All three are lazy, in the schema `EVENTS`, with unclipped times. `ops` has the ops of its file.
+    lanes, and `threads` all events of its host's threads at any time (a launch may lie before the window, and its work
+    after it). All three are lazy, in the schema `EVENTS`, with unclipped times. `ops` has the ops of its file.
 
     `rank_results` are results of rank computations done in this map. `other_devices` holds the events on all other
     lanes of devices that its host drives (None: it has none, or no launch is unmatched).
@@ -295,6 +295,8 @@ class _RowsOfRanks:
         lanes = trace.lanes.filter(pl.col("events") > 0)  # counters have no events
         if window.lanes is not None:
             lanes = lanes.filter(pl.col("lane").is_in(list(window.lanes)))
+        else:
+            lanes = lanes.filter(~_IS_BESIDE_THREADS)
         first_events = pl.Series("begin", trace.first_event_ids(lanes["lane"].to_list()), pl.Int64)
         self._no_lanes = lanes.clear().with_columns(first_events.clear(), pl.lit(None, pl.Int64).alias("low"))
         self._lanes = _divide(lanes.with_columns(first_events, _FIRST_ROW_OF_LANE), "host")
@@ -325,6 +327,10 @@ def _rows_of_other_devices(trace: Trace, host: int, lanes: pl.DataFrame) -> list
     """The rows of the events on all lanes of devices that a host drives but these."""
     of_devices = trace.lanes.filter(pl.col("rank").is_not_null() & (pl.col("host") == host) & (pl.col("events") > 0))
     return _rows_in_file(trace, of_devices.filter(~pl.col("lane").is_in(lanes["lane"].to_list()))["lane"])
+
+
+_IS_BESIDE_THREADS: Final = pl.col("rank").is_null() & (pl.col("role") == "other")
+"""Lanes of no device that are no thread either, as those of a network: only a choice of lanes reads them."""
 
 
 _FIRST_ROW_OF_LANE: Final = (

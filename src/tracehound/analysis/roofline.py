@@ -73,7 +73,7 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
     if not any("name" in table.columns for table in rank_tables):
         return empty_result(ANALYSIS, context, options, why_no_hlo_ops(rank_tables, context))
     peaks = peaks_per_rank(context, options.given)
-    rows = add_cost_columns(merge_rank_ops(rank_tables), peaks)
+    rows = add_cost_columns(merge_rank_ops(rank_tables).filter(pl.col("core").is_null()), peaks)
     total_self = int(rows["self"].sum())
     table = add_roofline_columns(group_ops(rows, "op")).with_columns(
         (pl.col("self") / total_self if total_self else pl.lit(None, pl.Float64)).alias("share")

@@ -16,6 +16,7 @@ from tracehound.errors import TracehoundError
 from tracehound.formats import file_signatures
 from tracehound.formats.file_signatures import CompanionFileError, guess_named_file_kind, unreadable_gzip_error
 from tracehound.formats.inflate import SectionReader, read_section, read_start
+from tracehound.formats.lost_files import check_events_kept
 from tracehound.formats.spill import Spill
 from tracehound.model.file_facts import PeekedFacts
 from tracehound.model.trace import FileFrames
@@ -100,8 +101,15 @@ class Format(Struct, frozen=True):
 
     def read(self, path: Path, progress: Progress = ignore_progress, spill: Spill = Spill()) -> FileFrames:  # noqa: B008, frozen
         """Read all of a file in this process. Raises TracehoundError when nothing of it can be kept."""
-        reader = self.reader
-        return reader.finish(path, [reader.decode(path, WHOLE_FILE, spill, progress)], spill)
+        return self.finish(path, [self.reader.decode(path, WHOLE_FILE, spill, progress)], spill)
+
+    def finish(self, path: Path, shards: Sequence[Any], spill: Spill, *, whole: bool = True) -> FileFrames:
+        """Build the frames of a file from its decoded shards, which are those of the `whole` file.
+
+        Raises TracehoundError when nothing of it can be kept.
+        """
+        frames = self.reader.finish(path, shards, spill)
+        return check_events_kept(frames) if whole else frames
 
 
 KINETO: Final = Format(

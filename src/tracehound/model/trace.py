@@ -50,9 +50,12 @@ KIND_CODES = {kind: code for code, kind in enumerate(KINDS)}
 """The codes of kinds in arrays: those of `KIND`."""
 
 ROLES = (
-    "steps", "annotations", "modules", "ops", "stream", "async", "sync", "scope", "thread", "counter", "other",
+    "steps", "annotations", "modules", "ops", "stream", "async", "sync", "scope", "sparse_steps", "sparse_modules",
+    "sparse_ops", "thread", "counter", "other",
 )  # fmt: skip
-"""The roles of lanes. `steps` to `scope` belong to a device (or to the profiler's own rows), `thread` to a host."""
+"""The roles of lanes. `steps` to `sparse_ops` belong to a device (or to the profiler's own rows), `thread` to a host.
+
+The `sparse` ones are of a TPU's SparseCores, whose work runs beside that of its TensorCore and keeps it not busy."""
 
 ROLE = pl.Enum(ROLES)
 

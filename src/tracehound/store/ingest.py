@@ -244,7 +244,7 @@ def finish_in_worker(file: TraceFile, shards: int, folder: Path) -> None:
 
 def save_frames_of_shards(file: TraceFile, shards: list[Any], folder: Path) -> None:
     """Make the frames of a file from its decoded shards, and save them in the folder."""
-    frames = file.format.reader.finish(file.path, shards, Spill(folder))
+    frames = file.format.finish(file.path, shards, Spill(folder), whole=not file.devices)
     save_frames(frames, folder)
     rmtree(folder / _SPILL_FOLDER, ignore_errors=True)
     for rest in folder.glob(f"*{SPILL_SUFFIX}"):  # spilled by finishing itself

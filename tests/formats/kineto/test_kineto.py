@@ -415,7 +415,9 @@ def test_what_is_not_drawn_is_counted(part):
 
 
 def test_no_events_at_all(part):
-    got = part([])
+    with pytest.raises(TracehoundError, match="holds no trace events"):
+        part([])
+    got = part([{"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "args": {"name": "python"}}])
     assert got.events.height == 0
     assert got.ranks["label"].to_list() == ["CPU"]
     assert got.wall_ns is None
@@ -515,7 +517,7 @@ def kernel_at(ts: float, dur: float) -> dict[str, object]:
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(EVENTS, SIZED, st.sampled_from([None, 2]))
+@given(EVENTS.filter(bool), SIZED, st.sampled_from([None, 2]))
 @example([kernel_at(0.0, 1.003), kernel_at(0.001, 0.001)], DEFAULT_SIZES, None)  # the first has an impossible end
 def test_any_events_give_the_frames_of_the_obvious_loop(tmp_path, events, sizes, indent):
     path = tmp_path / "t.json"

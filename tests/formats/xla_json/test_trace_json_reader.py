@@ -67,7 +67,8 @@ def test_sparse_cores_run_beside_the_ops_of_their_device(part):
     )  # fmt: skip
     assert {(lane["name"], lane["role"], lane["work"]) for lane in got.lanes.to_dicts()} == {
         ("XLA Modules", "modules", False), ("XLA Ops", "ops", True),
-        ("SparseCore 0 Sparse Core Modules", "other", False), ("SparseCore 0 Sparse Core Ops", "other", False),
+        ("SparseCore 0 Sparse Core Modules", "sparse_modules", False),
+        ("SparseCore 0 Sparse Core Ops", "sparse_ops", False),
     }  # fmt: skip
     assert got.ranks["label"].to_list() == ["TPU:0"]
     (gather,) = (event for event in events_of(got) if event["name"] == "gather.9")

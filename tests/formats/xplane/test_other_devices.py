@@ -115,3 +115,5 @@ def test_the_network_of_a_slice_is_a_lane_of_its_device(tmp_path: Path) -> None:
     path.write_bytes(space(*planes))
     lanes = read(path).lanes.filter(role="other")
     assert sorted(lanes.select("name", "rank").rows()) == [("network device_1", 0), ("network other", None)]
+    overview = run_analysis(get_analysis("overview"), load_trace(open_trace_files([path])))
+    assert overview.table.select("threads", "host_events").rows() == [(0, 0)]  # no lane of it is a thread of the host

@@ -36,6 +36,11 @@ class AsyncOps(NamedTuple):
     end: int
 
     @property
+    def bounds(self) -> tuple[int, int]:
+        """`start` and `end`."""
+        return self.start, self.end
+
+    @property
     def in_window(self) -> pl.DataFrame:
         """Those of `all_ops` that overlap the window."""
         return self.all_ops.filter((pl.col("start") < self.end) & (pl.col("end") > self.start))

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.devices.async_ops import join_async_events, module_executions
+from tracehound.analysis.devices.sparse_cores import MAIN_CORE, core_type_column, sparse_core_lanes
 from tracehound.analysis.graphs import LAUNCH_PATTERN
 from tracehound.analysis.rank_trace import RankTrace, device_lane_events
 from tracehound.analysis.result import JOINED_EVENTS, Options, collect_counted_events
@@ -41,7 +42,7 @@ def may_use_command_buffers(rank_trace: RankTrace) -> bool:
     return found.height > 0
 
 
-OP_KEY: Final = ("name", "category", "module", "program")
+OP_KEY: Final = ("name", "category", "module", "program", "core")
 """Columns that identify an op over all ranks."""
 
 _OP_FACTS: Final = tuple(name for name in OPS if name not in ("op", "name", "category", "module", "program"))
@@ -58,19 +59,22 @@ def op_rows_of_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     `count` is the number of executions, `kernels` that of their kernels (null where ops are not kernels), `runs` the
     count less the parts that a window cuts off; `self`, `total`, `min`, `max` are ps. `flight` is the total time from
     the start of an asynchronous op to its end, on the row of the half that ends it, and `flights` their number, both
-    less the parts that a window cuts off: where that half is outside the window, its row counts no execution. A device
-    that ran no op, but works at times, has one row with its totals.
+    less the parts that a window cuts off: where that half is outside the window, its row counts no execution. `core` is
+    the type of core that it ran on, null for the device's own; the totals are of that alone. A device that ran no op,
+    but works at times, has one row with its totals.
     """
     lanes = rank_trace.lanes.filter(pl.col("rank").is_not_null())
-    on_ops = lanes.filter(pl.col("role") == "ops")["lane"].to_list()
-    events = collect_frame(rank_trace.device.filter(pl.col("lane").is_in(on_ops)).select(*_EVENT_COLUMNS))
-    rank_totals = _rank_totals(events, rank_trace)
+    on_main = lanes.filter(pl.col("role") == "ops")["lane"].to_list()
+    on_sparse, core = sparse_core_lanes(rank_trace), core_type_column(rank_trace)
+    of_ops = rank_trace.device.filter(pl.col("lane").is_in(on_main + on_sparse))
+    events = collect_frame(of_ops.select(*_EVENT_COLUMNS, core))
+    rank_totals = _rank_totals(events.filter(pl.col("core") == MAIN_CORE), rank_trace)
     if events.is_empty():
         return pl.DataFrame([rank_totals]) if rank_totals["span"] else pl.DataFrame()
     rows = measure_events(events, rank_trace.start, rank_trace.end).with_columns(
         pl.Series("begins", _execution_starts(events, rank_trace))
     )
-    summed = rows.group_by("name", "op").agg(
+    summed = rows.group_by("name", "op", "core").agg(
         pl.col("kind").first().cast(pl.String),
         pl.col("begins").sum().cast(pl.Int64).alias("count"),
         pl.len().cast(pl.Int64).alias("kernels"),
@@ -86,8 +90,11 @@ def op_rows_of_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     known = rank_trace.ops.drop("name").with_columns(pl.col("category").alias("said"))
     return (
         summed.join(
-            _async_op_times(events, rank_trace, on_ops),
-            on=["name", "op"],
+            pl.concat(
+                _async_op_times(events.filter((pl.col("core") == MAIN_CORE) == is_main), rank_trace, own_lanes)
+                for is_main, own_lanes in ((True, on_main), (False, on_sparse))
+            ),
+            on=["name", "op", "core"],
             how="full",
             coalesce=True,
             maintain_order="left_right",
@@ -102,6 +109,7 @@ def op_rows_of_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         .with_columns(
             pl.col("name").cast(pl.String),
             pl.coalesce("said", "kind").alias("category"),
+            pl.col("core").replace(MAIN_CORE, None),
             (pl.col("count") * pl.col("part").fill_nan(1.0)).alias("runs"),
             pl.col("kernels") if kernels else pl.lit(None, pl.Int64).alias("kernels"),
             *(pl.lit(value, pl.Int64).alias(name) for name, value in rank_totals.items()),
@@ -136,13 +144,14 @@ def first_kernels_of_executions(events: pl.DataFrame, modules: pl.Series) -> npt
 
 
 def _async_op_times(events: pl.DataFrame, rank_trace: RankTrace, lanes: Sequence[int]) -> pl.DataFrame:
-    """`name`, `op`, `flight` and `flights` of the ops that end an asynchronous op: their times from start to end.
+    """`name`, `op`, `core`, `flight` and `flights` of ops that end an asynchronous one: their times from start to end.
 
     Times are on the device's own clock where it has one. Of an op that a window cuts, the part inside counts, wherever
     its ends are. `done` is an event of the op, and `waits` its kind.
     """
     if rank_trace.windowed:
-        events = collect_frame(device_lane_events(rank_trace, lanes).select(*_EVENT_COLUMNS))
+        core = core_type_column(rank_trace)
+        events = collect_frame(device_lane_events(rank_trace, lanes).select(*_EVENT_COLUMNS, core))
     ops = rank_trace.ops.filter(pl.col("op").is_in(events["op"].unique().implode()))
     execution = module_executions(rank_trace, events["start"])
     low, high = device_time_bounds(events, rank_trace)
@@ -155,10 +164,10 @@ def _async_op_times(events: pl.DataFrame, rank_trace: RankTrace, lanes: Sequence
         inside.alias("flight"),
         pl.when(whole > 0).then(inside / whole).otherwise(1.0).alias("flights"),
     )
-    ending = events.select("name", "op", "kind")[find_rows(events["id"].to_numpy(), pairs["done"].to_numpy())]
+    ending = events.select("name", "op", "core", "kind")[find_rows(events["id"].to_numpy(), pairs["done"].to_numpy())]
     return (
         ended.hstack(ending)
-        .group_by("name", "op", maintain_order=True)
+        .group_by("name", "op", "core", maintain_order=True)
         .agg(
             pl.col("flight", "flights").sum(),
             pl.col("done").min(),

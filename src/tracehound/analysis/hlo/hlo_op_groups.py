@@ -146,7 +146,7 @@ def _aggregate_ops(rows: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
             pl.col("ranks").max(),
             *(
                 _common_value(name)
-                for name in ("category", "module", "program", "framework", "source", "above", "text")
+                for name in ("category", "module", "program", "core", "framework", "source", "above", "text")
             ),
             pl.col("bound").first(),
             pl.col("estimated").any(),

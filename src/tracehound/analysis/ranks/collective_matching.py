@@ -178,6 +178,7 @@ def _assign_collective_ids(rows: pl.DataFrame) -> pl.DataFrame:
     alike = pl.struct(
         "circle",
         "how",
+        "sparse",
         pl.when(~paired).then("collective").alias("what"),
         pl.when(by_order & ~paired).then("dtype").alias("type"),
         pl.when(by_order).then("message").alias("message"),

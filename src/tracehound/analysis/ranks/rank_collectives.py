@@ -13,6 +13,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from tracehound.analysis.devices.async_ops import join_async_events, module_executions
+from tracehound.analysis.devices.sparse_cores import sparse_core_lanes
 from tracehound.analysis.hosts.host_threads import host_events_by_id
 from tracehound.analysis.rank_trace import RankTrace, overlapping_events
 from tracehound.analysis.timing.device_busy import busy_intervals, device_work
@@ -75,6 +76,7 @@ CALL_SCHEMA: Final = schema(
         "source": pl.Int64(),  # sending rank of a send or receive; of a send its own rank
         "destination": pl.Int64(),  # receiving rank; of a receive its own rank
         "step": pl.Int64(),
+        "sparse": pl.Boolean(),  # on a SparseCore, beside the work of the TensorCore
         "issued": pl.Int64(),  # start of the host's call that enqueued it; without one that of the call itself
         "leads": pl.Boolean(),  # began first of all work of this call (a program, a graph); null without one
         "start": pl.Int64(),
@@ -143,6 +145,7 @@ def collective_kind(name: str) -> str | None:
 def rank_calls(rank_trace: RankTrace) -> pl.DataFrame:
     """The calls of a rank, in the schema `CALL_SCHEMA`."""
     rows = _describe_calls(_join_hlo_ops(_collective_events(rank_trace), rank_trace), rank_trace)
+    rows = _drop_offloaded_parts(rows)
     issued = pl.coalesce("launched", "start").alias("issued")
     own = pl.lit(rank_trace.rank, pl.Int64)
     return (
@@ -174,7 +177,8 @@ def _collective_events(rank_trace: RankTrace) -> pl.DataFrame:
     """The collective events: on the device, or on the host's threads if nothing works on a device."""
     device = rank_trace.lanes.filter(pl.col("rank").is_not_null())
     ops = device.filter(pl.col("role") == "ops")
-    lanes = (ops if ops.height else device.filter(pl.col("work")))["lane"].to_list()
+    on_sparse = sparse_core_lanes(rank_trace)
+    lanes = (ops if ops.height else device.filter(pl.col("work")))["lane"].to_list() + on_sparse
     every = rank_trace.device_anytime.filter(pl.col("lane").is_in(lanes)) if lanes else rank_trace.threads
     mine = pl.col("kind") == "collective"
     # clipped events need their children for their lengths
@@ -192,13 +196,18 @@ def _collective_events(rank_trace: RankTrace) -> pl.DataFrame:
     led = collect_frame(every.filter(pl.col("launch").is_in(calls["launch"].implode())).select("launch", "start"))
     calls = calls.join(led.group_by("launch").agg(pl.col("start").min().alias("first")), on="launch", how="left")
     streams = rank_trace.lanes.select("lane", stream=pl.when(pl.col("role") == "stream").then("name"))
-    return found.join(calls, on="launch", how="left").join(streams, on="lane", how="left")
+    on_core = pl.col("lane").is_in(on_sparse).alias("sparse")
+    return found.join(calls, on="launch", how="left").join(streams, on="lane", how="left").with_columns(on_core)
 
 
 def _join_hlo_ops(events: pl.DataFrame, rank_trace: RankTrace) -> pl.DataFrame:
     """The events with their HLO ops; a start and its done are one call, from the start's start."""
     known = rank_trace.ops.select("op", "category", "module", "program", "text")
-    rows = events.sort("id").join(known, on="op", how="left", maintain_order="left")
+    rows = (
+        events.sort("id")
+        .join(known, on="op", how="left", maintain_order="left")
+        .with_columns(paired=pl.lit(value=False))
+    )
     if rank_trace.ops.is_empty():
         return rows
     pairs = join_async_events(rows, rank_trace.ops, module_executions(rank_trace, rows["start"])).select("id", "done")
@@ -208,7 +217,26 @@ def _join_hlo_ops(events: pl.DataFrame, rank_trace: RankTrace) -> pl.DataFrame:
         pl.coalesce("until", "end").alias("end"),
         pl.coalesce("own_until", "device_end").alias("device_end"),
         (pl.col("length") + pl.col("more").fill_null(0)).alias("length"),
+        pl.col("until").is_not_null().alias("paired"),
     ).select(rows.columns)
+
+
+def _drop_offloaded_parts(calls: pl.DataFrame) -> pl.DataFrame:
+    """The calls without those on SparseCores that a call of the TensorCore starts and waits for: one call, not two.
+
+    It is one call where the asynchronous collective of the TensorCore is in flight, and is of the same kind.
+    """
+    if not calls["sparse"].any():
+        return calls
+    kind, middle = pl.col("collective").cast(pl.String), (pl.col("start") + pl.col("end")) // 2
+    in_flight = (
+        calls.filter(pl.col("paired") & ~pl.col("sparse"))
+        .sort("start")
+        .select(kind, pl.col("start").alias("at"), pl.col("end").cum_max().over(kind).alias("until"))
+    )
+    parts = calls.filter("sparse").select("id", kind, middle.alias("at")).sort("at")
+    started = parts.join_asof(in_flight, on="at", by="collective", check_sortedness=False)
+    return calls.join(started.filter(pl.col("at") <= pl.col("until")), on="id", how="anti", maintain_order="left")
 
 
 def _describe_calls(rows: pl.DataFrame, rank_trace: RankTrace) -> pl.DataFrame:
@@ -264,7 +292,8 @@ def _replica_groups(rows: pl.DataFrame, rank_trace: RankTrace) -> dict[int, tupl
 
 
 def _opcode_of_op(name: str, category: str, text: str) -> str:
-    return category if collective_kind(category) else performed_opcode(name, category, text)
+    known = (category, performed_opcode(name, category, text))
+    return next((opcode for opcode in known if collective_kind(opcode)), name)
 
 
 def _add_recorded_args(rows: pl.DataFrame, rank_trace: RankTrace) -> pl.DataFrame:

@@ -15,7 +15,6 @@ import polars as pl
 
 from tracehound.analysis.rank_trace import RankTrace, RunContext, SharedRankResult, device_lane_events
 from tracehound.analysis.timing.device_busy import parent_rows, work_bounds
-from tracehound.formats.xla.xla_names import SPARSE_CORE_STEPS_LANE
 from tracehound.model.notes import Note, note
 from tracehound.model.trace import collect_frame
 from tracehound.numeric.id_set import membership_mask
@@ -222,8 +221,7 @@ def device_time_bounds(events: pl.DataFrame, rank_trace: RankTrace) -> tuple[int
 
 def steps_lines(rank_trace: RankTrace) -> pl.DataFrame:
     """The lanes with the steps that the device itself recorded, such as a TPU's line Steps."""
-    lanes = rank_trace.lanes.filter((pl.col("role") == "steps") & pl.col("rank").is_not_null())
-    return lanes.filter(~pl.col("name").str.contains(SPARSE_CORE_STEPS_LANE))
+    return rank_trace.lanes.filter((pl.col("role") == "steps") & pl.col("rank").is_not_null())
 
 
 def time_outside_work(events: pl.DataFrame, rank_trace: RankTrace) -> int:

@@ -126,6 +126,7 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "file_not_read": "file not read: {why}",
     "path_refused": "{why}",
     "companion_file": "{why}",
+    "no_events_recorded": "no events were recorded in this file, and none is lost",
     "host_without_events": "no events and no devices recorded on this host: not a rank",
     "run_opened": "run {run} opened; --run NAME opens another",
     "runs_opened_together": _runs_opened_together,

@@ -18,8 +18,7 @@ from tracehound.formats.assembly.event_batches import BATCH_SIZE
 from tracehound.formats.assembly.file_assembly import DecodedFile, assemble_file
 from tracehound.formats.assembly.step_detection import steps_from_recurrence
 from tracehound.formats.export_metadata import exported_window_notes, truncated_source_notes
-from tracehound.formats.inflate import GZIP_DAMAGED, GZIP_ENDS_EARLY, run_in_background
-from tracehound.formats.json.array_repair import ELEMENT_NOT_EVENT, EVENT_NOT_JSON
+from tracehound.formats.inflate import run_in_background
 from tracehound.formats.json.array_segments import ElementDecoder, JsonSegment, read_segments
 from tracehound.formats.json.array_window import DEFAULT_SIZES, ChunkSizes
 from tracehound.formats.json.json_document import chain_segments, merge_segments, read_args, read_file_ends
@@ -38,15 +37,14 @@ from tracehound.formats.kineto.kineto_facts import (
 )
 from tracehound.formats.kineto.merged_segments import MergedSegments, merge_segment_results
 from tracehound.formats.kineto.native_scan import native_decoder
-from tracehound.formats.kineto.note_counts import EVENT_WITHOUT_PHASE, UNKNOWN_PHASE
+from tracehound.formats.kineto.paired_slices import join_edges
 from tracehound.formats.kineto.segment_columns import SegmentColumns
 from tracehound.formats.kineto.segment_events import KindCache, SegmentResult, spill_segment
 from tracehound.formats.kineto.segment_facets import KnownCombinations
 from tracehound.formats.spill import Spill
 from tracehound.model.file_facts import PeekedFacts
-from tracehound.model.notes import Note
+from tracehound.model.notes import is_truncated
 from tracehound.model.trace import FileFrames
-from tracehound.model.units import count_noun
 
 
 def read_claims(path: Path) -> PeekedFacts:
@@ -59,43 +57,63 @@ def read_claims(path: Path) -> PeekedFacts:
 
 
 class KinetoShard(NamedTuple):
-    """Results of the segments of one shard, and the chunk sizes they were read with."""
+    """Results of the segments of one shard, and how they were read: the chunk sizes, and `pair_late`."""
 
     segments: tuple[tuple[JsonSegment, SegmentResult], ...]
     sizes: ChunkSizes
+    pair_late: bool = False
 
 
 def decode_shard(
-    path: Path, shard: WorkerShard, spill: Spill, progress: Progress, sizes: ChunkSizes = DEFAULT_SIZES
+    path: Path,
+    shard: WorkerShard,
+    spill: Spill,
+    progress: Progress,
+    sizes: ChunkSizes = DEFAULT_SIZES,
+    *,
+    pair_late: bool = False,
 ) -> KinetoShard:
     """Decode segment `shard.number` and every `shard.of`-th after it of a file's array of events.
 
-    `progress` gets this shard's share of the bytes. Raises TracehoundError if the file has no events.
+    With `pair_late` no begin of a slice is paired with its end before the whole file is read. `progress` gets this
+    shard's share of the bytes. Raises TracehoundError if the file has no events.
     """
     native = native_decoder()
     shape = ElementDecoder(decode_events if native is None else native.decode, event_from_mapping)
-    segments_of_shard = read_segments(path, shard, shape, partial(SegmentColumns, KnownCombinations()), progress, sizes)
+    make_columns = partial(SegmentColumns, KnownCombinations(), pair_late=pair_late)
+    segments_of_shard = read_segments(path, shard, shape, make_columns, progress, sizes)
     kind_cache = KindCache()
     results = tuple(
         (extent, spill_segment(columns, kind_cache, spill, f"{extent.number}")) for extent, columns in segments_of_shard
     )
-    return KinetoShard(results, sizes)
+    return KinetoShard(results, sizes, pair_late)
 
 
 def build_file_frames(path: Path, shards: Sequence[KinetoShard], spill: Spill) -> FileFrames:
     """Frames of the file from all shards; a file whose segments do not meet is decoded again from start to end.
 
-    Raises TracehoundError where elements were dropped and nothing is left.
+    Raises TracehoundError for a file without any element.
     """
     results = {segment.number: (segment, result) for shard in shards for segment, result in shard.segments}
     chain = chain_segments(segment for segment, _ in results.values())
     if chain is None:
-        return build_file_frames(path, [decode_shard(path, WHOLE_FILE, spill, ignore_progress, shards[0].sizes)], spill)
+        return _decode_again(path, shards, spill, pair_late=shards[0].pair_late)
     read = merge_segments(chain)
     metadata = normalize_metadata(read.metadata)
-    events = merge_segment_results([results[segment.number][1] for segment in chain], read.firsts, metadata, spill)
-    if not events.chunks and events.counters.samples.is_empty():
-        _reject_lost_events(path, chain, (*read.notes, *events.notes))
+    decoded = [results[segment.number][1] for segment in chain]
+    joined = join_edges([result.edges_left for result in decoded], read.firsts, late=shards[0].pair_late)
+    if joined is None:
+        return _decode_again(path, shards, spill, pair_late=True)
+    firsts = list(read.firsts)
+    if any(joined):
+        columns = SegmentColumns(KnownCombinations())
+        columns.add_slices(*joined)
+        decoded.append(spill_segment(columns, KindCache(), spill, "joined"))
+        firsts.append(0)
+    events = merge_segment_results(decoded, firsts, metadata, spill)
+    is_sound = not is_truncated(read.notes) and not any(note.level == "dropped" for note in read.notes)
+    if is_sound and not any(segment.elements for segment in chain):
+        raise TracehoundError("holds no trace events", path, remedy="record it anew: the profiler wrote an empty list")
     with _make_facets(events) as facets:
         frames = assemble_file(
             DecodedFile(
@@ -138,21 +156,10 @@ def _make_facets(events: MergedSegments) -> AbstractContextManager[Callable[[], 
     return run_in_background(events.facets)
 
 
-def _reject_lost_events(path: Path, chain: Sequence[JsonSegment], notes: Sequence[Note]) -> None:
-    """Raise if elements of a file without events are no events: it is no trace, or nothing of it is left."""
-    elements = sum(segment.elements for segment in chain)
-    if elements and any(note.code in _NO_EVENT_CODES for note in notes):
-        what = f"none of its {count_noun(elements, 'element')} is an event that can be read"
-        damage = next((note for note in notes if note.code in (GZIP_DAMAGED, GZIP_ENDS_EARLY)), None)
-        if damage is not None:
-            raise TracehoundError(f"gzip {dict(damage.values)['what']}, and {what}", path, damage.where, _COPY_AGAIN)
-        raise TracehoundError(what, path, remedy="open the JSON that torch.profiler writes")
-
-
-_COPY_AGAIN: Final = "copy it again, or record it anew"
-
-_NO_EVENT_CODES: Final = (ELEMENT_NOT_EVENT, EVENT_NOT_JSON, EVENT_WITHOUT_PHASE[1], UNKNOWN_PHASE[1])
-"""Codes of the notes of elements that are no events."""
+def _decode_again(path: Path, shards: Sequence[KinetoShard], spill: Spill, *, pair_late: bool) -> FileFrames:
+    """Frames of a file, decoded from start to end."""
+    whole = decode_shard(path, WHOLE_FILE, spill, ignore_progress, shards[0].sizes, pair_late=pair_late)
+    return build_file_frames(path, [whole], spill)
 
 
 READER: Final = FormatReader(decode_shard, build_file_frames, read_args, np.ndarray, read_claims)

@@ -75,7 +75,7 @@ from tracehound.formats.kineto.note_counts import (
     UNKNOWN_PHASE,
     NoteCounts,
 )
-from tracehound.formats.kineto.paired_slices import SliceEdges
+from tracehound.formats.kineto.paired_slices import EdgesLeft, EdgeThread, PairedSlice, SliceEdges
 from tracehound.formats.kineto.process_ids import LAUNCH_FLOW_CATEGORIES, LaunchFlowEndpoint, launch_flow_ends
 from tracehound.formats.kineto.scanned_columns import ScannedColumnBuilder
 from tracehound.formats.kineto.segment_facets import KnownCombinations, SegmentFacets
@@ -106,10 +106,11 @@ class SegmentColumns:
     `collective_sizes` has the message bytes (-1: unknown) of each operator that started a collective, by its pid and
     External id. `note_counts` counts elements that are not in the columns; `samples` are those of counters; `facets`
     has what only some events carry, and `known` the arg combinations of earlier segments; `flow_ends` are the ends of
-    launch flows. `has_engines`: kernels name the engine of Intel Gaudi that ran them.
+    launch flows. `has_engines`: kernels name the engine of Intel Gaudi that ran them. `edges_left` are begins and ends
+    of slices that the segment does not pair, which are all of them with `pair_late`.
     """
 
-    def __init__(self, known: KnownCombinations) -> None:
+    def __init__(self, known: KnownCombinations, *, pair_late: bool = False) -> None:
         self.signatures, self.names, self.devices = ValueCodes(), ValueCodes(), ValueCodes()
         self.metadata: dict[tuple[str, RawId, RawId], str] = {}
         self.collective_sizes: dict[tuple[RawId, int], int] = {}
@@ -118,7 +119,8 @@ class SegmentColumns:
         self.facets = SegmentFacets(known)
         self.flow_ends: list[LaunchFlowEndpoint] = []
         self.has_engines = False
-        self._edges = SliceEdges()
+        self.edges_left: dict[EdgeThread, EdgesLeft] = {}
+        self._edges = SliceEdges(pair_late)
         self._count = 0
         self._columns = [NO_EVENT_COLUMNS]
         self._leftovers, self._leftover_texts, self._leftover_records = list[JsonEvent](), list[bytes](), list[Ints]()
@@ -189,8 +191,12 @@ class SegmentColumns:
         return columns if in_order else columns.take(np.argsort(columns.record, kind="stable"))
 
     def _add_paired_slices(self) -> None:
-        """Append the slices that were written as a begin and an end; either alone is counted."""
-        slices, alone = self._edges.pair()
+        """Append the slices of the segment that were written as a begin and an end."""
+        slices, self.edges_left, timeless = self._edges.pair()
+        self.add_slices(slices, timeless)
+
+    def add_slices(self, slices: Sequence[PairedSlice], alone: Sequence[int]) -> None:
+        """Append slices that were written as a begin and an end, and count those that are `alone` by their records."""
         self.note_counts.add(EDGE_ALONE, len(alone), min(alone, default=0))
         if not slices:
             return

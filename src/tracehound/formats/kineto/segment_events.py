@@ -43,6 +43,7 @@ from tracehound.formats.kineto.note_counts import (
     NoteCounts,
     NoteKind,
 )
+from tracehound.formats.kineto.paired_slices import EdgesLeft, EdgeThread
 from tracehound.formats.kineto.process_ids import LaunchFlowEndpoint, autograd_event_kind
 from tracehound.formats.kineto.segment_columns import SegmentColumns
 from tracehound.formats.spill import MaskedColumn, Spill, SpilledRows
@@ -78,7 +79,7 @@ class SegmentResult(Struct, frozen=True):
     profiler's own span (`INVALID` for an invalid time; None without a span). `samples` are those of counters, and
     `facets` those of `FACET_SCHEMAS`, with times in ns; `categories` and `kinds` are those of the events,
     `step_processes` the processes that mark steps, with the number of their marks.
-    `flow_ends` are the ends of launch flows.
+    `flow_ends` are the ends of launch flows, `edges_left` those of `SegmentColumns`.
     """
 
     spilled_events: tuple[SpilledEvents, ...]
@@ -95,6 +96,7 @@ class SegmentResult(Struct, frozen=True):
     samples: SpilledSamples
     facets: Mapping[str, SpilledRows]
     flow_ends: tuple[LaunchFlowEndpoint, ...]
+    edges_left: Mapping[EdgeThread, EdgesLeft]
 
 
 def spill_segment(columns: SegmentColumns, kind_cache: KindCache, spill: Spill, name: str) -> SegmentResult:
@@ -153,6 +155,7 @@ def spill_segment(columns: SegmentColumns, kind_cache: KindCache, spill: Spill, 
         samples=columns.samples.finish().spill_samples(spill, f"{name}-samples"),
         facets=columns.facets.spill(spill, name, note_counts),
         flow_ends=tuple(columns.flow_ends),
+        edges_left=columns.edges_left,
     )
 
 

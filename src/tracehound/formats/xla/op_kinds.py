@@ -200,8 +200,17 @@ def performed_opcode(name: str, category: str, text: str = "") -> str:
     return _ASYNC_SUFFIX.sub("", opcode)
 
 
-def op_kind(name: str, category: str, text: str = "") -> EventKind:
+_OFFLOADED_COLLECTIVE: Final = re.compile(
+    r"all[-_]?gather|all[-_]?reduce|reduce[-_]?scatter|all[-_]?(?:to|2)[-_]?all|collective[-_]?(?:permute|broadcast)"
+    r"|psum|ppermute",
+    re.IGNORECASE,
+)
+
+
+def op_kind(name: str, category: str, text: str = "", *, on_sparse_core: bool = False) -> EventKind:
     """Kind of an HLO op of this name with this category or opcode; `text` is its HLO line, if known.
+
+    A collective that is offloaded to a SparseCore may be a custom call there, of which only the name tells.
 
     Collective = data goes to other devices, over ICI or DCN, including sends and receives, of which those between
     slices pass through their hosts. Transfer = a feed, a send to or receive from the host, or a copy with host memory
@@ -222,7 +231,7 @@ def op_kind(name: str, category: str, text: str = "") -> EventKind:
     is_generic = (opcode_of_line(text) or category) in _GENERIC_ASYNC_OPS
     if base_category in _COPY_OPS or (is_generic and is_slice_or_copy(opcode)):
         return "transfer" if HOST_MEMORY_LAYOUT in text else "copy"
-    return "op"
+    return "collective" if on_sparse_core and _OFFLOADED_COLLECTIVE.search(name) else "op"
 
 
 def bytes_moved_by_op(name: str, category: str, text: str) -> int | None:

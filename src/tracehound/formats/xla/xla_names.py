@@ -6,6 +6,7 @@ Covers JAX, PyTorch/XLA and their runtimes.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final, Literal
 
 from tracehound.formats.runtime_names import is_communication_kernel
@@ -15,6 +16,7 @@ EventKind = Literal[
     "transfer", "compile", "other",
 ]  # fmt: skip
 LineRole = Literal["steps", "modules", "ops", "stream", "async", "sync", "scope", "counter", "other"]
+LaneRole = LineRole | Literal["sparse_steps", "sparse_modules", "sparse_ops"]
 
 NO_COMMAND_BUFFERS_FLAG: Final = "XLA_FLAGS=--xla_gpu_enable_command_buffer="
 """The XLA flag that launches each kernel by itself on a GPU: kernels in a graph do not name their op."""
@@ -47,13 +49,27 @@ def role_of_line(name: str) -> LineRole:
     return next((role for pattern, role in _LINE_ROLE_PATTERNS if pattern.match(base_name)), "other")
 
 
-def role_of_lane(role: LineRole, part: str) -> LineRole:
+def role_of_lane(role: LineRole, part: str) -> LaneRole:
     """Role of the lane of a line with this role, on a device or a part of one (``SparseCore 0``).
 
-    A device's ops and modules are those of its TensorCore. Work of its SparseCores runs concurrently, and is only
-    shown.
+    A device's steps, modules and ops are those of its TensorCore. Those of its SparseCores have roles of their own.
     """
-    return "other" if part and role in ("ops", "modules") else role
+    return _SPARSE_ROLES.get(role, role) if part else role
+
+
+_SPARSE_ROLES: Final[Mapping[LineRole, LaneRole]] = {
+    "steps": "sparse_steps",
+    "modules": "sparse_modules",
+    "ops": "sparse_ops",
+}
+
+_DEVICE_PLANE_PART: Final = re.compile(r"/device:\w+:\d+ (\S+)")
+
+
+def core_type_of_plane(plane: str) -> str:
+    """Type of the core that a plane shows: ``SparseCore`` of ``/device:TPU:0 SparseCore 1``; "" for a whole device."""
+    match = _DEVICE_PLANE_PART.match(plane)
+    return match[1] if match else ""
 
 
 def ops_lane_name(stream: str, streams: int) -> str:
@@ -71,10 +87,6 @@ def source_stream_of_line(line: str) -> int | None:
     match = _SOURCE_STREAM.search(line)
     return int(match[1]) if match else None
 
-
-SPARSE_CORE_OPS_LANE, SPARSE_CORE_MODULES_LANE = r"(?i)\bsparse core ops$", r"(?i)\bsparse core modules$"
-SPARSE_CORE_STEPS_LANE = r"(?i)\bsparse core steps$"
-"""Patterns for the names of lanes of SparseCore ops and modules."""
 
 _INSTANCE_SUFFIX = re.compile(r"(\.(\d+|clone|remat\d*|sunk|kd))+$")
 

@@ -321,15 +321,14 @@ def _device_rows(device: pl.DataFrame, events: TraceJsonEvents, builder: Profile
     ordinals = pl.Series([rank["device"] for rank in builder.ranks], dtype=pl.Int64).gather(device["rank"])
     number = pl.col("name").cast(pl.String).str.extract(r"(\d+)\s*$").cast(pl.Int32, strict=False)
     ops: list[TraceJsonOp] = list(events.ops)
-    distinct = device.select("role", "name", "said_op", "module", "program").unique(maintain_order=True)
+    on_core = pl.Series([bool(_device_core(lane)) for lane in builder.lanes], dtype=pl.Boolean)
+    device = device.with_columns(on_core.gather(device["lane"]).alias("on_sparse_core"))
+    distinct = device.select(_DESCRIBED_BY).unique(maintain_order=True)
     descriptions: list[tuple[int | None, str, int | None]] = []
-    for role, name, op_number, module, program in distinct.iter_rows():
+    for role, name, op_number, module, program, on_sparse_core in distinct.iter_rows():
         if role in ("ops", "async"):
-            descriptions.append(
-                _describe_op(
-                    TraceJsonOp.from_name(name) if op_number is None else ops[op_number], module, program, builder
-                )
-            )
+            op = TraceJsonOp.from_name(name) if op_number is None else ops[op_number]
+            descriptions.append(_describe_op(op, module, program, builder, on_sparse_core=on_sparse_core))
         elif role == "stream":
             descriptions.append(
                 _describe_kernel(name, None if op_number is None else ops[op_number], module, program, builder)
@@ -341,8 +340,7 @@ def _device_rows(device: pl.DataFrame, events: TraceJsonEvents, builder: Profile
     running = device.filter((pl.col("role") == "modules") & pl.col("run").is_not_null())["rank"].unique()
     inside = (pl.col("role") != "modules") & pl.col("rank").is_in(running.implode())  # launched with their execution
     return device.join(
-        answers, on=["role", "name", "said_op", "module", "program"], how="left", nulls_equal=True,
-        maintain_order="left",
+        answers, on=_DESCRIBED_BY, how="left", nulls_equal=True, maintain_order="left"
     ).with_columns(
         pl.when(pl.col("role") == "steps").then(pl.coalesce("step", number)).alias("step"),
         pl.when(on_tpu & ~inside).then(pl.col("run") & RUN_ID_MASK).when(~on_tpu).then("run").alias("run"),
@@ -350,6 +348,10 @@ def _device_rows(device: pl.DataFrame, events: TraceJsonEvents, builder: Profile
         .alias("consumes"),
         pl.coalesce("bytes", "moved").alias("bytes"),
     )  # fmt: skip
+
+
+_DESCRIBED_BY: Final = ("role", "name", "said_op", "module", "program", "on_sparse_core")
+"""Columns of a device's events that decide their op, kind and bytes."""
 
 
 def _device_run_id(device: pl.Expr) -> pl.Expr:
@@ -373,12 +375,12 @@ def _describe_kernel(
 
 
 def _describe_op(
-    op: TraceJsonOp, module: str | None, program: int | None, builder: ProfileBuilder
+    op: TraceJsonOp, module: str | None, program: int | None, builder: ProfileBuilder, *, on_sparse_core: bool = False
 ) -> tuple[int, str, int | None]:
     """Return row, kind and bytes of an op."""
     category = op.category or opcode_of_name(op.name)
     found = builder.ops.add(
-        "copy" if op.kind == "copy" else op_kind(op.name, category, op.text),
+        "copy" if op.kind == "copy" else op_kind(op.name, category, op.text, on_sparse_core=on_sparse_core),
         bytes_moved_by_op(op.name, category, op.text),
         {
             "name": op.name.removeprefix("%"),

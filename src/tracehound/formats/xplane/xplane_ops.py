@@ -30,7 +30,7 @@ from tracehound.formats.protobuf_wire import BYTES, InflatedFile, Offsets, WireE
 from tracehound.formats.xla.op_executions import bytes_by_memory, cost_from_hlo_proto, cost_from_hlo_text
 from tracehound.formats.xla.op_kinds import bytes_moved_by_op, op_kind
 from tracehound.formats.xla.profile_builder import _MOVING_KINDS, OpTable
-from tracehound.formats.xla.xla_names import EventKind, kernel_name_of_op, opcode_of_name
+from tracehound.formats.xla.xla_names import EventKind, core_type_of_plane, kernel_name_of_op, opcode_of_name
 from tracehound.formats.xplane.derived_lanes import OP_USERS_SCHEMA
 from tracehound.formats.xplane.plane_metadata import (
     BLOB,
@@ -187,7 +187,13 @@ class OpCollector(Struct):
             if number not in self._known_modules:
                 self._known_modules[number] = _module_names(metadata.names)
             stats = {name: value for _, name, value in values}
-            self._add_op(origin, *self._op_from_stats(metadata, position, stats, self._known_modules[number]))
+            on_sparse_core = core_type_of_plane(plane.name) != ""
+            self._add_op(
+                origin,
+                *self._op_from_stats(
+                    metadata, position, stats, self._known_modules[number], on_sparse_core=on_sparse_core
+                ),
+            )
         return self._op_numbers[origin]
 
     def _add_op(self, origin: OpOrigin, kind: EventKind, moved: int | None, row: Mapping[str, Any]) -> int:
@@ -197,14 +203,20 @@ class OpCollector(Struct):
         return self._op_numbers[origin]
 
     def _op_from_stats(
-        self, metadata: EventMetadata, position: int, stats: Mapping[str, StatValue], modules: Mapping[int, str]
+        self,
+        metadata: EventMetadata,
+        position: int,
+        stats: Mapping[str, StatValue],
+        modules: Mapping[int, str],
+        *,
+        on_sparse_core: bool,
     ) -> tuple[EventKind, int | None, dict[str, Any]]:
         full_name, name = metadata.names[position], metadata.display_names[position] or metadata.names[position]
         text = full_name if " = " in full_name else ""
         category = str(stats.get("hlo_category", "")) or opcode_of_name(name)
         program = _int64_value(stats.get("program_id"))
         return (
-            op_kind(name, category, text),
+            op_kind(name, category, text, on_sparse_core=on_sparse_core),
             bytes_moved_by_op(name, category, text),
             {
                 "name": name.removeprefix("%"),
