@@ -21,7 +21,7 @@ from tracehound.analysis.critical.critical_walk import (
     PathLeg,
 )
 from tracehound.analysis.critical.dependencies import read_critical_walk_inputs
-from tracehound.analysis.hosts.host_threads import classify_by_name
+from tracehound.analysis.hosts.host_threads import match_names
 from tracehound.analysis.rank_trace import RankTrace, RunContext, overlapping_events
 from tracehound.analysis.result import Analysis, Column, Options, Result, concat_tables, empty_result, make_result
 from tracehound.analysis.step_parts import steps_with_work
@@ -208,7 +208,7 @@ def _innermost_events(host: pl.DataFrame, threads: Sequence[int]) -> Iterator[tu
 
 def _classify_host_events(host: pl.DataFrame) -> Ints:
     """The class of the time of each host event."""
-    loading = classify_by_name(host, lambda name, _: 1 if _LOADING_PATTERN.search(name) else None) > 0
+    loading = match_names(host, _LOADING_PATTERN)
     inside = nearest_chosen_ancestor(parent_rows(host), loading) >= 0
     by_kind = pl.when(kind="sync").then(SYNC).when(kind="collective").then(COMMUNICATION).otherwise(CPU)
     return np.where(inside, LOADING, host.select(by_kind.cast(pl.Int64)).to_series().to_numpy())

@@ -12,7 +12,7 @@ from tracehound.analysis.analysis_settings import ChosenSettings
 from tracehound.analysis.devices.missing_data import nothing_recorded_note
 from tracehound.analysis.hosts.host_threads import THREAD_COLUMNS, event_names, innermost_per_window, lane_batches
 from tracehound.analysis.hosts.launch_calls import blocking_copy_calls
-from tracehound.analysis.hosts.thread_activity import ASLEEP, activity_codes, activity_names
+from tracehound.analysis.hosts.thread_activity import ASLEEP, LAZY_TENSOR_FILTER, activity_codes, activity_names
 from tracehound.analysis.rank_trace import RankTrace, RunContext, SharedHostResult
 from tracehound.analysis.result import (
     COUNTED_COLUMN,
@@ -80,7 +80,7 @@ def _thread_rows(rank_trace: RankTrace, blocking_calls: Collection[int], options
     """
     start, end = rank_trace.start, rank_trace.end
     window = Intervals(np.array([start], np.int64), np.array([end], np.int64))
-    names = event_names(rank_trace.threads)
+    names = event_names(rank_trace.threads, LAZY_TENSOR_FILTER)
     tables = [
         _describe_thread_time(collect_frame(some.select(*THREAD_COLUMNS)), names, blocking_calls, window, options)
         for some in lane_batches(rank_trace)

@@ -233,9 +233,11 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
     else:
         keys = _ROW_KEYS[row_kind]
         table = _pool_executions(classified_rows, keys).join(
-            _find_outlier_ranks(classified_rows, keys), on=keys, nulls_equal=True
+            _find_outlier_ranks(classified_rows, keys), on=keys, how="left", nulls_equal=True
         )
-        table = table.with_columns(_ratio(pl.col("total"), pl.col("total").sum()).alias("share"))
+        table = table.with_columns(
+            pl.col("ranks").fill_null(1), _ratio(pl.col("total"), pl.col("total").sum()).alias("share")
+        )
         table = table.sort("total", *keys, descending=[True, *[False] * len(keys)])
     return make_result(analysis, table, context, options, _notes(classified_rows))
 
@@ -276,13 +278,14 @@ def _add_outliers(sums: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
 
 
 def _find_outlier_ranks(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """For each key the number of ranks, the slowest rank, its excess, and the outliers."""
+    """For each key on several ranks their number, the slowest rank, its excess, and the outliers."""
     sums = rows.group_by(*keys, "rank").agg(pl.col("total").sum())
+    sums = sums.filter(pl.struct(keys).is_duplicated())
     with_outliers = _add_outliers(sums.with_columns(pl.len().over(keys).alias("ranks")), keys).sort("rank")
     outlier_names = pl.col("rank").filter("outlier").cast(pl.String).str.join(", ").replace("", None)
     return with_outliers.group_by(keys).agg(
         pl.col("ranks").first().cast(pl.Int64),
-        pl.when(pl.len() > 1).then(pl.col("rank").get(pl.col("total").arg_max())).alias("slowest"),
+        pl.col("rank").get(pl.col("total").arg_max()).alias("slowest"),
         pl.col("excess").max(),
         outlier_names.alias("outliers"),
     )
@@ -308,7 +311,8 @@ def _pool_executions(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
         *(pl.col(name).first().alias(f"{name}_alone") for name in ("p50", "p99")),
         JOINED_EVENTS,
     )
-    binned = pooled.join(_quantiles_from_bins(rows, keys), on=keys, nulls_equal=True)
+    several = rows.filter(pl.struct(keys).is_duplicated())
+    binned = pooled.join(_quantiles_from_bins(several, keys), on=keys, how="left", nulls_equal=True)
     return binned.with_columns(
         pl.when(pl.col("rows") == 1).then(f"{name}_alone").otherwise(pl.col(name).clip("min", "max")).alias(name)
         for name in ("p50", "p99")

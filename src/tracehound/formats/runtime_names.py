@@ -93,7 +93,7 @@ _FUSED_KERNEL = re.compile(r"triton_(?:poi|red|per|for|unk|split_scan|mix_order)
 follows.
 """
 
-_COMMUNICATION_KERNEL = re.compile(
+COMMUNICATION_KERNEL: Final = re.compile(
     r"[nrh]ccl|oneccl|(?<![a-z])(?:xccl|mccl|cncl)|msccl"
     r"|nvshmem|roc_?shmem|ishmem|symm_mem|symmetric_memory::|multimem_"  # symmetric memory
     r"|cross_device_reduce|cross_device_store|quick_?reduce|trtllm_mnnvl"  # vLLM, SGLang, aiter, FlashInfer
@@ -105,6 +105,7 @@ _COMMUNICATION_KERNEL = re.compile(
     r"|(?-i:All_?[Rr]educe|Reduce_?[Ss]catter|All_?[Gg]ather|All_?(?:[Tt]o|2)_?[Aa]ll|(?<=[a-z])A2A)",
     re.IGNORECASE,
 )
+"""Kernels that move data between devices, and those named after what is fused into them."""
 
 
 @lru_cache(1 << 14)
@@ -113,7 +114,7 @@ def is_communication_kernel(kernel: str) -> bool:
 
     Cached: the search in a long name is slow, and the files of a job have the same names.
     """
-    return _COMMUNICATION_KERNEL.search(kernel) is not None and _FUSED_KERNEL.match(kernel) is None
+    return COMMUNICATION_KERNEL.search(kernel) is not None and _FUSED_KERNEL.match(kernel) is None
 
 
 def allocator_columns() -> Sequence[pl.Expr]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 
 import numpy as np
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from building import Building, Lane
-from tracehound.analysis.hosts.host_threads import THREAD_COLUMNS, classify_by_name, innermost_per_window
+from tracehound.analysis.hosts.host_threads import THREAD_COLUMNS, classify_by_name, innermost_per_window, match_names
 from tracehound.analysis.timing.device_busy import parent_rows
+from tracehound.formats import name_filter
+from tracehound.formats.name_filter import NameFilter
 from tracehound.numeric.intervals import union
 
 US = 1_000_000
@@ -120,3 +124,19 @@ def test_each_name_and_kind_is_asked_about_once(rows: list[tuple[str | None, str
     found = classify_by_name(pl.DataFrame(rows, schema, orient="row"), say).tolist()
     assert sorted(asked) == sorted({(name or "", kind or "") for name, kind in rows})
     assert found == [{"a": 1, "b": 2}.get(name or "", -1 if kind == "op" else 3) for name, kind in rows]
+
+
+def test_names_that_match_nothing_are_classified_by_their_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(name_filter, "MANY_NAMES", 0)
+    schema = {"name": pl.Categorical(), "kind": pl.Enum(["op", "runtime"])}
+    rows = [("wait 1", "op"), ("mm 1", "op"), ("mm 2", "runtime"), ("wait 2", "runtime"), (None, "op"), ("mm 3", "op")]
+    pattern, asked = re.compile("wait"), []
+
+    def classify(name: str, kind: str) -> int | None:
+        asked.append(name)
+        return 2 if pattern.search(name) else 1 if kind == "op" else None
+
+    events = pl.DataFrame(rows, schema, orient="row")
+    assert classify_by_name(events, classify, NameFilter(pattern)).tolist() == [2, 1, -1, 2, 1, 1]
+    assert sorted(asked) == ["", "", "wait 1", "wait 2"]
+    assert match_names(events, pattern).tolist() == [True, False, False, True, False, False]

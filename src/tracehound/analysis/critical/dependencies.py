@@ -28,7 +28,7 @@ from tracehound.analysis.critical.critical_walk import (
     ThreadWaits,
     WaitingCall,
 )
-from tracehound.analysis.hosts.host_threads import classify_by_name, host_lane_events
+from tracehound.analysis.hosts.host_threads import host_lane_events, match_names
 from tracehound.analysis.hosts.launch_calls import UNKNOWN_TIME as NEVER
 from tracehound.analysis.hosts.launch_calls import latest_launch_times, launching_calls
 from tracehound.analysis.rank_trace import RankTrace, overlapping_events
@@ -205,9 +205,7 @@ def _requested_tasks(rank_trace: RankTrace, active: Mapping[int, Intervals]) -> 
 
 def _waiting_calls(host: pl.DataFrame, ran: StreamWork, rank_trace: RankTrace) -> dict[int, list[WaitingCall]]:
     """By thread the calls that wait for the device, ordered by end."""
-    copies = (
-        classify_by_name(host, lambda name, kind: 1 if kind == "runtime" and _COPY_NAMES.search(name) else None) > 0
-    )
+    copies = match_names(host, _COPY_NAMES) & (host["kind"] == "runtime").to_numpy()
     waiting = host.filter((pl.col("kind") == "sync") | pl.Series(copies)).sort("end", "start")
     own: dict[int, list[int]] = {}
     for row in np.flatnonzero(membership_mask(np.array(ran.call, np.int64), host["id"].to_numpy()[copies])).tolist():

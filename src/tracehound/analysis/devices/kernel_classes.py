@@ -151,16 +151,19 @@ def classify_kernels(kernels: pl.DataFrame, own: Iterable[CustomClass] = ()) -> 
         .otherwise(pl.coalesce(class_of_name, "category", pl.lit(OTHER_CLASS)))
         .alias("class")
     ).to_series()  # fmt: skip
-    own_class = _custom_class_names(kernels["name"].cast(pl.String).to_list(), tuple(own))
+    own_class = _custom_class_names(kernels["name"], tuple(own))
     rows = kernels.with_columns(pl.coalesce(own_class, known).alias("class"), own_class.alias("own"))
     return rows.with_columns(_work_type(kind).alias("type"), _uses_tensor_cores(name, kind).alias("tensor_cores")).drop(
         "own"
     )
 
 
-def _custom_class_names(names: list[str], own: tuple[CustomClass, ...]) -> pl.Series:
-    found = [next((each.name for each in own if each.pattern.search(name)), None) for name in names] if own else None
-    return pl.Series("own", found if found is not None else [None] * len(names), pl.String)
+def _custom_class_names(names: pl.Series, own: tuple[CustomClass, ...]) -> pl.Series:
+    if not own:
+        return pl.Series("own", [None], pl.String).new_from_index(0, len(names))
+    texts = names.cast(pl.String).to_list()
+    found = [next((each.name for each in own if each.pattern.search(name)), None) for name in texts]
+    return pl.Series("own", found, pl.String)
 
 
 def _work_type(kind: pl.Expr) -> pl.Expr:

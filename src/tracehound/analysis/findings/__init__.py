@@ -10,7 +10,7 @@ from typing import Any, Final
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.analysis import breakdown, kernels, step_time, steps, stragglers
+from tracehound.analysis import breakdown, step_time, steps, stragglers
 from tracehound.analysis.analysis_run import map_rank, pack_tables, unpack_tables, with_events_in_memory
 from tracehound.analysis.findings import (
     device_rules,
@@ -24,6 +24,7 @@ from tracehound.analysis.findings import (
     transfer_rules,
     xla_rules,
 )
+from tracehound.analysis.findings.classified_kernels import CLASSIFIED_KERNELS
 from tracehound.analysis.findings.evidence import Evidence, Finding, FindingLocation
 from tracehound.analysis.findings.rank_evidence import (
     COLLECTIVE_SCHEMA,
@@ -115,7 +116,7 @@ _SOURCE_ANALYSES: Final = {
     "breakdown": breakdown.ANALYSIS,
     "idle": idle_in_steps.ANALYSIS,
     "outside": idle_outside_steps.ANALYSIS,
-    "kernels": kernels.ANALYSIS,
+    "kernels": CLASSIFIED_KERNELS,
     "transfers": transfer_rules.TRANSFERS,
     "stragglers": rank_rules.STRAGGLERS,
     "step_time": step_time.ANALYSIS,
@@ -224,7 +225,12 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
         for finding in evidence.findings_of(rule.find)
     ]
     # an event of a host is in the tables of all ranks that it drives: the first rank counts
-    times = {row["event"]: row for rank in reversed(ranks) for row in rank[_EVENT_TIMES_INDEX].iter_rows(named=True)}
+    named = [finding.location.event for finding in findings if finding.location.event is not None]
+    times = {
+        row["event"]: row
+        for rank in reversed(ranks)
+        for row in rank[_EVENT_TIMES_INDEX].filter(pl.col("event").is_in(named)).iter_rows(named=True)
+    }
     finding_rows = [
         _finding_row(finding, complete_location(finding.location, times), evidence.base_word) for finding in findings
     ]

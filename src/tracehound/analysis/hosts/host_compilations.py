@@ -14,8 +14,8 @@ import polars as pl
 
 from tracehound.analysis.analysis_settings import ChosenSettings
 from tracehound.analysis.hosts.host_threads import (
-    classify_by_name,
     lane_batches,
+    match_names,
     nearest_marked_ancestor,
     with_shared_threads,
 )
@@ -23,6 +23,7 @@ from tracehound.analysis.rank_trace import RankTrace, SharedHostResult
 from tracehound.analysis.result import COUNTED_EVENTS
 from tracehound.analysis.timing.device_busy import parent_rows
 from tracehound.analysis.timing.row_groups import NameKindPairs
+from tracehound.formats.name_filter import NameFilter
 from tracehound.formats.torch_names import STEP_MARK
 from tracehound.model.trace import collect_frame
 from tracehound.numeric.intervals import Ints, union
@@ -50,6 +51,9 @@ _COMPILING_FRAMES: Final = re.compile(
     r"torch/_dynamo/convert_frame\.py\(\d+\): _compile$|triton/compiler/compiler\.py\(\d+\): compile$"
 )
 """Python functions in which PyTorch and Triton compile; Triton records nothing else."""
+
+TORCH_COMPILATIONS: Final = (_TORCH_RANGES, _COMPILING_FRAMES)
+_COMPILATION_FILTER: Final = NameFilter(*TORCH_COMPILATIONS)
 
 _LISTENER_PREFIX: Final = "ThreadpoolListener::"
 _JITTED_FUNCTION: Final = re.compile(r"^PjitFunction\((.*)\)$")
@@ -124,9 +128,12 @@ HOST_COMPILATIONS: Final = SharedHostResult(_compilations_of_host)
 
 
 def _kinds_and_names(threads: pl.LazyFrame) -> list[tuple[str, str]]:
+    """The distinct kinds and names of events that may be compilations."""
     events = collect_frame(threads.select("kind", "name"))
     rows = NameKindPairs(events["name"], events["kind"]).rows
-    found = events.select(pl.all().gather(rows).cast(pl.String)).drop_nulls()
+    distinct = events.select(pl.all().gather(rows))
+    may_compile = _COMPILATION_FILTER.may_match(distinct["name"]) | (distinct["kind"] == "compile").to_numpy()
+    found = distinct.filter(may_compile).select(pl.all().cast(pl.String)).drop_nulls()
     return [(kind, name) for kind, name in found.iter_rows()]
 
 
@@ -149,7 +156,7 @@ def _outermost_compilations(
     """The compilations that lie in no other on their thread, with their functions."""
     is_compilation = (threads["name"].is_in(names) & threads["kind"].is_in(kinds)).to_numpy()
     parent = parent_rows(threads)
-    calls = classify_by_name(threads, lambda name, _: 1 if _JITTED_FUNCTION.search(name) else None) > 0
+    calls = match_names(threads, _JITTED_FUNCTION)
     marks = threads["kind"].is_in(["annotation", "step"]).to_numpy()
     inside = (threads["end"] > threads["start"]) & (threads["start"] < window[1]) & (threads["end"] > window[0])
     rows = np.flatnonzero(is_compilation & inside.to_numpy())
@@ -187,7 +194,7 @@ def _compilation_stage(name: str) -> str:
 
 def _compiled_regions(threads: pl.DataFrame, outer: pl.DataFrame) -> pl.Series:
     """The region of torch.compile that is compiled: the first that is named inside the compilation."""
-    naming = pl.Series(classify_by_name(threads, lambda name, _: 1 if _REGION_PATTERN.search(name) else None) > 0)
+    naming = pl.Series(match_names(threads, _REGION_PATTERN))
     named = threads.filter(naming).select(
         "lane", "start", pl.col("name").cast(pl.String).str.extract(_REGION_PATTERN.pattern).alias("region")
     )
@@ -201,7 +208,7 @@ def _compiled_regions(threads: pl.DataFrame, outer: pl.DataFrame) -> pl.Series:
 
 def _regions_run_next(threads: pl.DataFrame, outer: pl.DataFrame) -> pl.Series:
     """The region of torch.compile that the thread runs next, in the same step, before it compiles anything else."""
-    naming = pl.Series(classify_by_name(threads, lambda name, _: 1 if _REGION_RUN_PATTERN.search(name) else None) > 0)
+    naming = pl.Series(match_names(threads, _REGION_RUN_PATTERN))
     runs = threads.filter(naming).select(
         "lane", "start", "step", pl.col("name").cast(pl.String).str.extract(_REGION_RUN_PATTERN.pattern).alias("region")
     )

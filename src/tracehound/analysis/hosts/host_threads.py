@@ -6,6 +6,7 @@ Time on a thread belongs to the innermost event. Also finds the threads that run
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final, NamedTuple
 
@@ -26,6 +27,7 @@ from tracehound.analysis.timing.row_groups import (
     largest_row_per_group,
     occurring_numbers,
 )
+from tracehound.formats.name_filter import NameFilter
 from tracehound.formats.xla.xla_names import is_program_thread
 from tracehound.model.trace import collect_contiguous, collect_frame
 from tracehound.numeric.intervals import Intervals, Ints, Mask, count_instants_reached, merge, overlapping_pairs
@@ -231,12 +233,13 @@ def overlaps_any_window(windows: Intervals) -> pl.Expr:
     return pl.struct("start", "end").map_batches(overlap, return_dtype=pl.Boolean, is_elementwise=True)
 
 
-def event_names(threads: pl.LazyFrame) -> list[str]:
-    """The distinct names of events of host lanes."""
+def event_names(threads: pl.LazyFrame, name_filter: NameFilter) -> list[str]:
+    """The distinct names of events of host lanes, without those that match no pattern of the filter."""
     names = collect_frame(threads.select("name")).to_series().drop_nulls()
     physical = names.to_physical().to_numpy()
     found = np.flatnonzero(occurring_numbers(physical)).astype(physical.dtype)
-    return pl.Series(found).cat.to(names.dtype).cast(pl.String).to_list()
+    distinct = pl.Series(found).cat.to(names.dtype)
+    return distinct.filter(name_filter.may_match(distinct)).cast(pl.String).to_list()
 
 
 def innermost_per_window(threads: pl.DataFrame, windows: Intervals, options: Options | None = None) -> pl.DataFrame:
@@ -312,16 +315,33 @@ def nearest_marked_ancestor(parent: Ints, marks: Mask, rows: npt.NDArray[np.inte
     return around
 
 
-def classify_by_name(events: pl.DataFrame, classify: Callable[[str, str], int | None]) -> npt.NDArray[np.int8]:
+def classify_by_name(
+    events: pl.DataFrame, classify: Callable[[str, str], int | None], name_filter: NameFilter | None = None
+) -> npt.NDArray[np.int8]:
     """A small number for each event by its `name` and `kind`, -1 if they say nothing.
 
-    `say` is called once for each distinct pair; a missing name is "".
+    `classify` is called once for each distinct pair; a missing name is "". So is a name that matches no pattern of the
+    filter: it has all patterns that `classify` tries, and none of them matches "".
     """
     pairs = NameKindPairs(events["name"], events["kind"])
-    names, kinds = (events[column].gather(pairs.rows).cast(pl.String).to_list() for column in ("name", "kind"))
-    codes = (classify(name or "", kind or "") for name, kind in zip(names, kinds, strict=True))
-    answers = [-1 if said is None else said for said in codes]
-    return pairs.expand_to_rows(np.array(answers, np.int8))
+    names, kinds = (events[column].gather(pairs.rows) for column in ("name", "kind"))
+    matching = names.is_not_null().to_numpy() if name_filter is None else name_filter.may_match(names)
+    answers, kind_codes = np.empty(len(names), np.int8), category_codes(kinds)
+    for row in np.flatnonzero(~matching)[np.unique(kind_codes[~matching], return_index=True)[1]].tolist():
+        code = classify("", kinds.gather(row).cast(pl.String)[0] or "")
+        answers[kind_codes == kind_codes[row]] = -1 if code is None else code
+    rows = np.flatnonzero(matching)
+    found = zip(*(values.gather(rows).cast(pl.String).to_list() for values in (names, kinds)), strict=True)
+    answers[rows] = [-1 if (code := classify(name, kind or "")) is None else code for name, kind in found]
+    return pairs.expand_to_rows(answers)
+
+
+def match_names(events: pl.DataFrame, pattern: re.Pattern[str]) -> Mask:
+    """Mask of the events whose names match the pattern, at any position."""
+    matches: Mask = (
+        classify_by_name(events, lambda name, _: 1 if pattern.search(name) else None, NameFilter(pattern)) > 0
+    )
+    return matches
 
 
 def overlap_times(owned: OwnedIntervals, windows: Intervals) -> tuple[Ints, Ints, Ints]:
@@ -357,6 +377,7 @@ def _sum_pairs(window: Ints, row: Ints, time: Ints, count: int) -> tuple[Ints, I
 
 _MARK_KINDS: Final = ("step", "annotation", "python")
 _JITTED_PREFIX: Final = "PjitFunction("
+_JITTED_CALLS: Final = NameFilter(re.compile(rf"^{re.escape(_JITTED_PREFIX)}"))
 
 
 def program_lanes(rank_trace: RankTrace) -> frozenset[int]:
@@ -390,9 +411,8 @@ def main_thread_lane(rank_trace: RankTrace) -> int:
         pl.col("steps", "marks").fill_null(0)
     )
     named = host_lane_events(rank_trace, known.filter(pl.col("leads") & (pl.col("marks") == 0))["lane"].to_list())
-    calling = collect_frame(
-        named.filter(pl.col("name").cat.starts_with(_JITTED_PREFIX)).select(pl.col("lane").unique())
-    )
+    calls = [name for name in event_names(named, _JITTED_CALLS) if name.startswith(_JITTED_PREFIX)]
+    calling = collect_frame(named.filter(pl.col("name").is_in(calls)).select(pl.col("lane").unique()))
     at_work = pl.col("leads") & ((pl.col("marks") > 0) | pl.col("lane").is_in(calling["lane"].implode()))
     order = ["steps", "acts", "marks", "leads", "events", "lane"]
     found = known.with_columns(at_work.alias("acts")).sort(order, descending=[True] * 5 + [False])

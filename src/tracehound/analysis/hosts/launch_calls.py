@@ -23,6 +23,7 @@ from tracehound.analysis.hosts.host_time_parts import LOADER_SETTING
 from tracehound.analysis.rank_trace import RankTrace, RunContext, SharedHostResult, SharedRankResult
 from tracehound.analysis.timing.row_groups import value_change_rows
 from tracehound.formats.assembly.launch_links import CORRELATION_IDS_REPEATED
+from tracehound.formats.name_filter import NameFilter
 from tracehound.formats.runtime_names import ALLOCATION_CALL as ALLOCATING
 from tracehound.formats.runtime_names import (
     BLOCKING_COPY_CALL,
@@ -167,6 +168,7 @@ _WAIT_PATTERNS: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
         LOADING: LOADER_SETTING.value_in(()),
     }
 )
+_WAIT_FILTER: Final = NameFilter(*_WAIT_PATTERNS.values())
 
 
 class WorkLaunches(NamedTuple):
@@ -269,7 +271,7 @@ def _named_wait_intervals(rank_trace: RankTrace, given: ChosenSettings) -> dict[
     del given
     causes = {
         name: cause
-        for name in event_names(rank_trace.threads)
+        for name in event_names(rank_trace.threads, _WAIT_FILTER)
         for cause, pattern in _WAIT_PATTERNS.items()
         if pattern.search(name)
     }
@@ -360,6 +362,12 @@ beyond the one that the call launched: they share its id). No rows if every laun
 """
 
 
+_CALL_PATTERNS: Final = (
+    RECORDED_LAUNCH_CALL, CAPTURE_START_CALL, CAPTURE_END_CALL, CAPTURE_START_FUNCTION, CAPTURE_END_FUNCTION,
+)  # fmt: skip
+_CALL_FILTER: Final = NameFilter(*_CALL_PATTERNS)
+
+
 class _CallNames(NamedTuple):
     """Names of the host's events: of launches, of those that launch one kernel, and at both ends of a graph capture."""
 
@@ -371,16 +379,9 @@ class _CallNames(NamedTuple):
     @classmethod
     def of_host(cls, rank_trace: RankTrace) -> _CallNames:
         """The names that occur on the rank's host. Functions around captures count where no call of one is recorded."""
-        names = event_names(rank_trace.threads)
+        names = event_names(rank_trace.threads, _CALL_FILTER)
         launches, captures, captures_end, functions, functions_end = (
-            frozenset(filter(pattern.search, names))
-            for pattern in (
-                RECORDED_LAUNCH_CALL,
-                CAPTURE_START_CALL,
-                CAPTURE_END_CALL,
-                CAPTURE_START_FUNCTION,
-                CAPTURE_END_FUNCTION,
-            )
+            frozenset(filter(pattern.search, names)) for pattern in _CALL_PATTERNS
         )
         if not (captures or captures_end):
             captures, captures_end = functions, functions_end

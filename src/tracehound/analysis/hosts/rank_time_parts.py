@@ -28,6 +28,7 @@ from tracehound.analysis.rank_trace import RankTrace, SharedHostResult
 from tracehound.analysis.timing.device_busy import parent_rows
 from tracehound.analysis.timing.device_clock import DeviceClock
 from tracehound.analysis.timing.row_groups import occurring_numbers
+from tracehound.formats.name_filter import NameFilter
 from tracehound.model.trace import KINDS, collect_frame
 from tracehound.numeric.intervals import EMPTY_INTERVALS, Intervals, Ints, merge, subtract, union
 from tracehound.numeric.self_time import self_intervals
@@ -55,6 +56,7 @@ _NAME_PATTERNS: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
 
 Those of NCCL only launch: their device work is communication.
 """
+_NAMES_WITH_PARTS: Final = NameFilter(*_NAME_PATTERNS.values())
 
 
 def intervals_per_time_part(
@@ -99,7 +101,7 @@ def _thread_intervals(program: Collection[int], threads: pl.LazyFrame) -> dict[s
     columns = ("lane", "start", "end", "kind", "name")
     rows = collect_frame(threads.filter(pl.col("kind").is_in(list(_HOST_KIND_PARTS))).select(columns))
     start, end = rows["start"].to_numpy(), rows["end"].to_numpy()
-    by_name = classify_by_name(rows, lambda name, _: _part_of_name(name))
+    by_name = classify_by_name(rows, lambda name, _: _part_of_name(name), _NAMES_WITH_PARTS)
     part = _parts_of_kinds(rows["kind"], _HOST_KIND_PARTS, "other")
     loads = (by_name == _LOADING) & (part != TIME_PARTS.index("communication"))
     part = np.where(loads | ((part == _CPU) & (by_name >= 0)), by_name, part)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.analysis_settings import ChosenSettings
-from tracehound.analysis.hosts.host_compilations import is_torch_compilation
+from tracehound.analysis.hosts.host_compilations import TORCH_COMPILATIONS, is_torch_compilation
 from tracehound.analysis.hosts.host_threads import (
     classify_by_name,
     event_names,
@@ -29,6 +29,7 @@ from tracehound.analysis.hosts.host_threads import (
 from tracehound.analysis.hosts.host_time_parts import FETCHING_NAMES, SENDING_NAMES
 from tracehound.analysis.rank_trace import RankTrace, SharedHostResult
 from tracehound.analysis.timing.device_busy import parent_rows
+from tracehound.formats.name_filter import NameFilter
 from tracehound.formats.runtime_names import ALLOCATION_CALL, BLOCKING_COPY_CALL, LAUNCH_CALL, WAIT_CALL
 from tracehound.formats.torch_names import COLLECTIVE_PARAMS
 from tracehound.model.trace import KINDS, collect_frame
@@ -149,6 +150,7 @@ _LAUNCHING_CALLS: Final = re.compile(
 )
 LAZY_TENSOR_NAMES: Final = re.compile(r"^(?:StepMarker|Sync(?:Live)?TensorsGraph\w*|TransferToServer\w*|IR building)$")
 """Names typical of PyTorch/XLA, whose tensors are lazy: Python only traces a graph there."""
+LAZY_TENSOR_FILTER: Final = NameFilter(LAZY_TENSOR_NAMES)
 
 _SLEEPING_FRAMES: Final = re.compile(
     r"^\$time sleep$|^\$threading\.py:\d+ wait$|^\$(?:<unknown>|_thread\S*) acquire$|^\$\S+ (?:select|poll)$"
@@ -156,6 +158,12 @@ _SLEEPING_FRAMES: Final = re.compile(
     r"|^threading\.py\(\d+\): wait$"
 )
 """Python frames that sleep, or wait for another thread or process; as JAX spells them, and as PyTorch does."""
+
+_NAMES_WITH_ACTIVITIES: Final = NameFilter(
+    *(pattern for pattern, _ in _NAME_PATTERNS), *TORCH_COMPILATIONS, BLOCKING_COPY_CALL, FETCHING_NAMES, SENDING_NAMES,
+    _LAUNCHING_CALLS, _SLEEPING_FRAMES,
+)  # fmt: skip
+"""Finds the names that may have another activity than their kind."""
 
 _KIND_ACTIVITIES: Final = {
     "compile": COMPILING,
@@ -213,15 +221,16 @@ def activity_codes(
 
     `threads` are events of host lanes with the columns `id`, `name` and `kind`, sorted by id, and all events around
     them; `parent` has the row of each event's direct parent, -1 for none (`parent_rows`); `names` are those of all
-    events of these lanes, which show whether tensors are lazy. An event has the activity of the nearest event around it
-    with one of the first `ACTIVITIES`, or its own; else that of itself or the nearest event around it with any. Calls
-    that are `blocking` (ids, see `launch_calls`) do not launch, as their names say, but wait for their copy. In
-    PyTorch/XLA annotations and steps mean tracing; elsewhere frames and their contents are Python, at work or asleep.
-    An annotation in no frame is `IN_ANNOTATION`: without Python's frames nothing says what the program does in it. The
+    events of these lanes, or what `LAZY_TENSOR_FILTER` leaves of them: they show whether tensors are lazy. An event has
+    the activity of the nearest event around it with one of the first `ACTIVITIES`, or its own; else that of itself or
+    the nearest event around it with any. Calls that are `blocking` (ids, see `launch_calls`) do not launch, as their
+    names say, but wait for their copy. In PyTorch/XLA annotations and steps mean tracing; elsewhere frames and their
+    contents are Python, at work or asleep. An annotation in no frame is `IN_ANNOTATION`: without Python's frames
+    nothing says what the program does in it. The
     mark of a step alone means nothing: it would cover sleeping and waiting alike.
     """
     lazy = any(LAZY_TENSOR_NAMES.match(name) for name in names)
-    code = classify_by_name(threads, lambda name, kind: _activity_code(name, kind, lazy))
+    code = classify_by_name(threads, lambda name, kind: _activity_code(name, kind, lazy), _NAMES_WITH_ACTIVITIES)
     own = np.where(code < len(ACTIVITIES), code, np.int8(-1))
     rows = find_rows(threads["id"].to_numpy(), np.array(list(blocking), np.int64))
     rows = rows[rows >= 0]
@@ -342,7 +351,7 @@ PROGRAM_ACTIVITIES: Final = SharedHostResult(_program_thread_activity)
 
 def _lane_activity(rank_trace: RankTrace, lane: int, waits: Collection[int], read: ReadLane) -> ActivityIntervals:
     """Activities of one thread, one at a time; `waits` are its calls that wait for a copy."""
-    names = event_names(host_lane_events(rank_trace, [lane]))
+    names = event_names(host_lane_events(rank_trace, [lane]), LAZY_TENSOR_FILTER)
     starts, ends, activity_arrays = list[Ints](), list[Ints](), list[npt.NDArray[np.integer[Any]]]()
     for events, low, high in _with_open_events(read(lane)):
         parent = parent_rows(events)

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.hosts.host_threads import classify_by_name, lane_batches, lanes_of_events
+from tracehound.analysis.hosts.host_threads import lane_batches, lanes_of_events, match_names
 from tracehound.analysis.hosts.launch_calls import launching_calls
 from tracehound.analysis.rank_trace import RankTrace
 from tracehound.analysis.timing.device_busy import parent_rows
@@ -140,8 +140,7 @@ def _thread_activities(rows: pl.DataFrame, main: int | None, calls: pl.DataFrame
 
 def _names_without_step_numbers(rows: pl.DataFrame) -> pl.Series:
     """The names of events, of steps without their numbers."""
-    numbered = classify_by_name(rows, lambda name, _: 1 if _STEP_PATTERN.search(name) else None)
-    if not (numbered > 0).any():
+    if not match_names(rows, _STEP_PATTERN).any():
         return rows["name"]
     return rows["name"].cast(pl.String).str.replace(STEP_MARK, "$1#").cast(pl.Categorical())
 
@@ -175,7 +174,7 @@ def _waiting_events(rows: pl.DataFrame, parent: Ints, *, streams: bool) -> Mask:
 
     Without streams the host takes part in collectives itself: then it waits in any event that contains others.
     """
-    by_name: Mask = classify_by_name(rows, lambda name, _: 1 if _WAITING_PATTERN.search(name) else None) > 0
+    by_name = match_names(rows, _WAITING_PATTERN)
     if streams:
         return by_name
     around = rows["kind"].is_in(_CONTAINER_KINDS).to_numpy().copy()

@@ -11,7 +11,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tracehound.formats.runtime_names import is_communication_kernel, is_wait_call
+from tracehound.formats.name_filter import NameFilter
+from tracehound.formats.runtime_names import COMMUNICATION_KERNEL, WAIT_CALL, is_communication_kernel, is_wait_call
 from tracehound.formats.torch_names import STEP_MARK
 
 LaneRole = Literal["thread", "stream", "annotations", "sync", "none"]
@@ -140,3 +141,9 @@ def step_number(name: str) -> int:
     """Number of the step that a name such as ``ProfilerStep#3`` marks; -1 for other names."""
     match = _STEP_NAME.match(name)
     return int(match[2]) if match else -1
+
+
+NAMES_WITH_KINDS = NameFilter(
+    _COPY_KERNEL_NAME, _MEMSET_KERNEL_NAME, COMMUNICATION_KERNEL, WAIT_CALL, _RECORD_FUNCTION_NAME, _STEP_NAME
+)
+"""Finds the names that may have another kind than their category, or mark a step."""

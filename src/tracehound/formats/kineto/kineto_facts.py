@@ -140,8 +140,8 @@ _MAX_MESSAGES: Final = 16
 
 def has_module_calls(events: pl.LazyFrame) -> bool:
     """True if calls of modules of a model are among the events: with with_stack=True the profiler records them."""
-    is_module_call = (pl.col("kind") == "python") & pl.col("name").cat.starts_with(MODULE_PREFIX)
-    return bool(collect_frame(events.select(is_module_call.any())).item())
+    frames = collect_frame(events.filter(pl.col("kind") == "python").select(pl.col("name").unique())).to_series()
+    return bool(frames.cast(pl.String).str.starts_with(MODULE_PREFIX).any())
 
 
 def lost_step_notes(frames: FileFrames) -> list[Note]:

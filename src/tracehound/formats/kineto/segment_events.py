@@ -19,6 +19,7 @@ from tracehound.formats.assembly.counter_samples import SpilledSamples
 from tracehound.formats.assembly.derived_columns import RAW_EVENTS
 from tracehound.formats.json.value_columns import INVALID, MISSING, CodeArray, ResultsByCode
 from tracehound.formats.kineto.categories import (
+    NAMES_WITH_KINDS,
     copy_kind,
     is_mtia_copy,
     is_unknown_category,
@@ -127,8 +128,9 @@ def spill_segment(columns: SegmentColumns, kind_cache: KindCache, spill: Spill, 
         note_counts.add_mask(EVENTS_WITHOUT_NAME, drawn & (events.name == columns.names[""]), events.record)
     rows = np.flatnonzero(drawn)
     drawn_events = events if len(rows) == len(drawn) else events.take(rows)
-    kind, step = kinds_and_steps(columns, drawn_events, kind_cache)
-    names = pl.Series(list(columns.names), dtype=pl.Categorical())  # polars frees categories that no series uses
+    texts = pl.Series(list(columns.names), dtype=pl.String())
+    kind, step = kinds_and_steps(columns, drawn_events, texts, kind_cache)
+    names = texts.cast(pl.Categorical())  # polars frees categories that no series uses
     shared_columns = {
         **_columns_without_times(drawn_events, names.to_physical().to_numpy(), kind, step),
         "lane": MaskedColumn(lane[rows]),
@@ -275,15 +277,19 @@ class KindCache(dict[tuple[str, str], int]):
 
 
 def kinds_and_steps(
-    columns: SegmentColumns, events: EventColumns, kind_cache: KindCache
+    columns: SegmentColumns, events: EventColumns, texts: pl.Series, kind_cache: KindCache
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int32]]:
-    """Kind of each event as a position in `KINDS`, by category, then args, then name; and its step (-1: none)."""
+    """Kind of each event as a position in `KINDS`, by category, then args, then name; and its step (-1: none).
+
+    `texts` has the names of the columns.
+    """
     kind = ResultsByCode(columns.signatures, _kind_of_signature).results_of_codes(events.signature)
-    names = list(columns.names)
+    with_kind = np.flatnonzero(NAMES_WITH_KINDS.may_match(texts))
+    names = dict(zip(with_kind.tolist(), texts.gather(with_kind).to_list(), strict=True))
     for kind_name in _KIND_BY_NAME:
         rows = np.flatnonzero(kind == KIND_CODES[kind_name])
-        kind_of_name = np.full(len(names), KIND_CODES[kind_name], np.int8)
-        for code in _used_codes(events.name[rows], len(names)):
+        kind_of_name = np.full(len(texts), KIND_CODES[kind_name], np.int8)
+        for code in _used_codes(events.name[rows], with_kind, len(texts)):
             kind_of_name[code] = kind_cache[kind_name, names[code]]
         kind[rows] = kind_of_name[events.name[rows]]
     on_mtia = ResultsByCode(columns.signatures, _is_mtia_event).all_results() > 0
@@ -292,7 +298,7 @@ def kinds_and_steps(
         kind[on_mtia[events.signature] & (is_copy > 0) & (kind == KIND_CODES["kernel"])] = KIND_CODES["copy"]
     kind[events.copy & (kind == KIND_CODES["kernel"])] = KIND_CODES["copy"]
     kind[events.collective & (kind == KIND_CODES["kernel"])] = KIND_CODES["collective"]
-    step = _step_numbers(columns, events, kind)
+    step = _step_numbers(names, len(texts), events, kind)
     kind[step >= 0] = KIND_CODES["step"]
     return kind, step
 
@@ -317,15 +323,22 @@ def _is_mtia_event(signature: EventSignature) -> bool:
     return parse_category(signature[0]).family == "MTIA"
 
 
-def _used_codes(column: CodeArray, size: int) -> list[int]:
-    """Codes below `size` that are in the column."""
+def _used_codes(column: CodeArray, codes: Ints, size: int) -> list[int]:
+    """Those of these codes, all below `size`, that are in the column."""
     is_used = np.zeros(size, np.bool_)
     is_used[column] = True
-    return np.flatnonzero(is_used).tolist()
+    used: list[int] = codes[is_used[codes]].tolist()
+    return used
 
 
-def _step_numbers(columns: SegmentColumns, events: EventColumns, kind: npt.NDArray[np.int8]) -> npt.NDArray[np.int32]:
-    """Step that each event marks, -1 for none. Marks are on threads; those on devices only repeat them."""
-    step_of_name = np.fromiter(map(step_number, columns.names), np.int32, len(columns.names))
+def _step_numbers(
+    names: Mapping[int, str], size: int, events: EventColumns, kind: npt.NDArray[np.int8]
+) -> npt.NDArray[np.int32]:
+    """Step that each event marks, -1 for none. Marks are on threads; those on devices only repeat them.
+
+    `names` has the names that may mark steps, by their codes, which are below `size`.
+    """
+    step_of_name = np.full(size, MISSING, np.int32)
+    step_of_name[list(names)] = [step_number(name) for name in names.values()]
     may_mark_step = ((kind == KIND_CODES["annotation"]) | (kind == KIND_CODES["op"])) & (events.device < 0)
     return np.where(may_mark_step, step_of_name[events.name], np.int32(MISSING))
