@@ -309,7 +309,6 @@ class _RowsOfRanks:
         return _of_rank(self._steps.rows(host), rank)
 
 
-
 def _of_rank(rows: pl.DataFrame, rank: int) -> pl.DataFrame:
     """Those rows of a host that belong to a rank, or to none of its ranks."""
     of_others = rows["rank"] != rank  # null where a row belongs to no rank
