@@ -6,6 +6,7 @@ json, orjson     decode the document, no more
 sums             print how many events Tracehound should draw, and how long they are together, by `json`
 hta-parse        HolisticTraceAnalysis: parse_trace_dataframe
 hta-tables       the same and its first four tables: temporal and kernel breakdown, overlap, idle time
+hta-breakdown    HolisticTraceAnalysis: temporal breakdown of all ranks in a folder
 """
 
 from __future__ import annotations
@@ -70,12 +71,19 @@ def hta_tables(path: Path) -> Any:
     )
 
 
+def hta_breakdown(folder: Path) -> Any:
+    from hta.trace_analysis import TraceAnalysis  # noqa: PLC0415, of another environment
+
+    return TraceAnalysis(trace_dir=str(folder)).get_temporal_breakdown(visualize=False)
+
+
 WAYS: dict[str, Callable[[Path], Any]] = {
     "json": by_json,
     "orjson": by_orjson,
     "sums": sums,
     "hta-parse": hta_parse,
     "hta-tables": hta_tables,
+    "hta-breakdown": hta_breakdown,
 }
 
 

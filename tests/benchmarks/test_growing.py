@@ -6,6 +6,7 @@ import gzip
 from pathlib import Path
 
 import grow_kineto
+import grow_ranks
 import grow_xplane
 import polars as pl
 import pytest
@@ -18,6 +19,7 @@ pytestmark = pytest.mark.thorough
 
 TRACES = Path(__file__).parents[2] / "traces"
 STACKS = next((TRACES / "torch_stacks").glob("*.json.gz"))
+GLOO = next((TRACES / "torch_ddp_gloo").glob("rank0*.json.gz"))
 PROFILE = next((TRACES / "jax_cpu8_b128").rglob("*.xplane.pb"))
 COPIES = 3
 
@@ -77,3 +79,13 @@ def test_a_big_profile_is_its_source_so_often(tmp_path: Path) -> None:
     one, all_of_them = trace(PROFILE), trace(big)
     assert sums(all_of_them).equals(times(sums(one), COPIES))
     assert ops(all_of_them).equals(ops(one).with_columns(pl.col("count", "total") * COPIES))
+
+
+def test_the_slow_rank_of_a_grown_job_is_the_one_that_all_wait_for(tmp_path: Path) -> None:
+    grow_ranks.write_job(GLOO, tmp_path, 4)
+    job = trace(tmp_path)
+    assert job.ranks["rank"].to_list() == list(range(4))
+    late = run_analysis(get_analysis("stragglers"), job).table
+    assert late["rank"].unique().to_list() == [grow_ranks.slow_rank(4)]
+    calls = run_analysis(get_analysis("collective_calls"), job).table
+    assert calls["ranks"].to_list() == [4] * calls.height

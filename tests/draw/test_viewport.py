@@ -23,7 +23,7 @@ def part(name: str) -> FileFrames:
 
 def blank(name: str) -> FileFrames:
     whole = part(name)
-    return replace(whole, make_scan=EVENTS.to_frame().lazy, lanes=LANES.to_frame(), wall_ns=None)
+    return replace(whole, make_scan=EVENTS.to_frame().lazy, wall_ns=None).with_frames(lanes=LANES.to_frame())
 
 
 def outline(trace: Trace, unread: frozenset[int] = frozenset()) -> TimelineOutline:

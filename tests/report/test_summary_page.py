@@ -132,7 +132,7 @@ def test_files_that_are_hardly_of_one_run_are_told_of_on_top(
         b = Building(path=Path(f"{'ab'[at]}.json"), wall_ns=at * wall * 10**9, claim=claim)
         b.event(stream(), "gemm", 0, 1)
         made = b.part()
-        parts.append(replace(made, ranks=made.ranks.with_columns(model=pl.lit(model))))
+        parts.append(made.with_frames(ranks=made.ranks.with_columns(model=pl.lit(model))))
     trace = merge_file_frames("job", parts)
     page = summarize_trace(trace, Window())
     text = [line.text for line in find_writer("text").write_summary(page, ReportStyle(400))]
@@ -153,7 +153,7 @@ def test_only_those_of_the_files_that_are_looked_at_are_told_of() -> None:
         b = Building(path=Path(f"{at}.json"), wall_ns=wall * 10**9, claim=claim)
         b.event(stream(), "gemm", 0, 1)
         made = b.part()
-        parts.append(replace(made, ranks=made.ranks.with_columns(model=pl.lit(model))))
+        parts.append(made.with_frames(ranks=made.ranks.with_columns(model=pl.lit(model))))
     trace = merge_file_frames("job", parts)
     assert not_one_run_note(trace) == note("hardly_one_run", apart=True, unlike=True)
     assert not_one_run_note(trace, (0, 7)) == note("hardly_one_run", apart=True, unlike=False)

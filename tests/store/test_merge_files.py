@@ -192,12 +192,8 @@ def process(name: str, *works: int, claim: int | None = None, world: int | None 
     made = b.part()
     main = max(range(len(works)), key=lambda device: works[device])
     claimed = [claim if device == main else None for device in range(len(works))]
-    return replace(
-        made,
-        path=Path(name),
-        facts=FileFacts(world_size=world),
-        ranks=made.ranks.with_columns(pl.Series("rank", claimed, pl.Int32)),
-    )
+    ranks = made.ranks.with_columns(pl.Series("rank", claimed, pl.Int32))
+    return replace(made, path=Path(name), facts=FileFacts(world_size=world)).with_frames(ranks=ranks)
 
 
 def told(*parts: FileFrames) -> tuple[list[tuple[int, bool]], list[str]]:
@@ -210,7 +206,7 @@ def told(*parts: FileFrames) -> tuple[list[tuple[int, bool]], list[str]]:
 def test_a_file_may_record_the_rank_of_each_device() -> None:
     def of(name: str, *ranks: int) -> FileFrames:
         labeled = [{"rank": rank, "host": 0, "label": f"TPU:{rank}"} for rank in ranks]
-        return replace(part(name, 100, 0), format="chrome", ranks=pl.DataFrame(labeled, schema=RANKS))
+        return replace(part(name, 100, 0), format="chrome").with_frames(ranks=pl.DataFrame(labeled, schema=RANKS))
 
     numbering = number_ranks([of("a.json", 3, 5), of("b.json", 5, 6), of("c.json", 4)])
     assert numbering.numbers == ((3, 5), (7, 6), (4,))
@@ -227,7 +223,7 @@ def test_devices_of_one_process_are_ranks() -> None:
 def test_files_of_unlike_devices_need_not_be_of_one_job() -> None:
     def of(name: str, model: str, claim: int | None = None) -> FileFrames:
         made = process(name, 1, claim=claim)
-        return replace(made, ranks=made.ranks.with_columns(model=pl.lit(model)))
+        return made.with_frames(ranks=made.ranks.with_columns(model=pl.lit(model)))
 
     unlike = "the files are of different devices (H100, MI300X), and not all name their job"
     assert unlike in told(of("a.json", "H100"), of("b.json", "MI300X"))[1]

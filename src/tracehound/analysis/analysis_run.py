@@ -21,7 +21,7 @@ from tracehound.analysis.rank_trace import DeferredRank, RankTrace, SharedHostRe
 from tracehound.analysis.result import Analysis, Options, Result, empty_result
 from tracehound.analysis.topics import memory_only_note
 from tracehound.errors import TracehoundError
-from tracehound.formats.assembly.arrow_storage import to_arrow_bytes
+from tracehound.model.stacked_frames import StackedFrames
 from tracehound.model.trace import Trace, Window, collect_frame
 from tracehound.system.cluster_executor import ClusterExecutor
 
@@ -60,13 +60,16 @@ def run_analyses(
     has_unmatched = any(facts.unmatched_launches != 0 for facts in seen.facts)
     needs_counts = has_unmatched and any(analysis.rests_on_recorded_work for analysis, _ in possible)
     questions = [*possible, *([(LAUNCH_COUNTS, Options())] if needs_counts else [])]
-    ranks = _map_all_ranks(questions, deferred_ranks(trace, window), trace, executor)
-    mapped = iter([[tables[place] for tables in ranks] for place in range(len(possible))])
-    doubts = unrecorded_work_notes([tables[-1] for tables in ranks] if needs_counts else [], seen)
+    mapped = [StackedFrames() for _ in questions]
+    for tables in _map_all_ranks(questions, deferred_ranks(trace, window), trace, executor):
+        for of_analysis, table in zip(mapped, tables, strict=True):
+            of_analysis.append(table)
+    doubts = unrecorded_work_notes(mapped.pop() if needs_counts else [], seen)
+    tables_of_ranks = iter(mapped)
     results = [
         empty_result(analysis.with_shown_columns(options.given), seen, options, why)
         if why
-        else analysis.combine(next(mapped), seen, options)
+        else analysis.combine(next(tables_of_ranks), seen, options)
         for (analysis, options), why in zip(asked, reasons, strict=True)
     ]
     return [
@@ -110,12 +113,13 @@ def with_events_in_memory(rank_trace: RankTrace, max_device_events: int = MAX_EV
 
 def _map_all_ranks(
     asked: Sequence[tuple[Analysis, Options]], ranks: Iterator[DeferredRank], trace: Trace, executor: Executor | None
-) -> list[list[pl.DataFrame]]:
+) -> Iterator[list[pl.DataFrame]]:
     """The tables of each rank, in the order of ranks."""
     if isinstance(executor, ClusterExecutor):
-        return _map_on_cluster(asked, ranks, executor)
+        yield from _map_on_cluster(asked, ranks, executor)
+        return
     with _open_executor(executor, trace) as crew:
-        return list(_map_ranks(asked, _with_host_results(asked, ranks, crew), crew))
+        yield from _map_ranks(asked, _with_host_results(asked, ranks, crew), crew)
 
 
 def _map_on_cluster(
@@ -260,13 +264,3 @@ def _map_ranks(
 
 def _open_and_map(asked: Sequence[tuple[Analysis, Options]], rank: DeferredRank) -> list[pl.DataFrame]:
     return map_rank(asked, rank.open())
-
-
-def pack_tables(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """One table with each of these tables (of any columns) in a row."""
-    return pl.DataFrame({"table": [to_arrow_bytes(table) for table in tables]}, schema={"table": pl.Binary})
-
-
-def unpack_tables(table: pl.DataFrame) -> list[pl.DataFrame]:
-    """The tables that `pack_tables` packed."""
-    return [pl.read_ipc_stream(content) for content in table["table"]]

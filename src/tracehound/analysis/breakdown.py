@@ -39,6 +39,7 @@ from tracehound.analysis.timing.other_step_work import (
     work_outside_marks,
 )
 from tracehound.model.notes import Note, note
+from tracehound.model.stacked_frames import stacks_of
 from tracehound.numeric.intervals import covered_lengths
 
 DEFINITION = """\
@@ -157,7 +158,7 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
     analysis = ANALYSIS.with_shown_columns(options.given)
     if not tables:
         return empty_result(analysis, context, options, note("no_ranks", level="missing"))
-    table = pl.concat(tables)
+    table = pl.concat(stacks_of(tables))
     silent = table.filter(pl.col("lanes") == 0)["rank"].unique().sort().to_list()
     notes = ranks_without_activity_notes(context, silent)
     shares = [

@@ -31,6 +31,7 @@ from tracehound.analysis.result import (
     make_result,
 )
 from tracehound.model.notes import Note, note
+from tracehound.model.stacked_frames import stacks_of
 
 DEFINITION = f"""\
 Collectives are the communication kernels of NCCL, RCCL and similar libraries (by the collective's name that the
@@ -100,7 +101,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
 
 def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """A row per name, type, group and size; the largest total first."""
-    if not any(table["in_window"].any() for table in tables if table.height):
+    if not any(table["in_window"].any() for table in stacks_of(tables) if table.height):
         return empty_result(ANALYSIS, context, options, note(NO_COLLECTIVES_NOTE))
     matching = match_collectives(tables, context)
     bounds = pl.col("window_start"), pl.col("window_end")

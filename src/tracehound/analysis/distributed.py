@@ -40,6 +40,8 @@ from tracehound.analysis.timing.other_step_work import (
 )
 from tracehound.formats.torch_names import COLLECTIVE_PARAMS
 from tracehound.model.notes import Note, note
+from tracehound.model.row_slices import RowSlices
+from tracehound.model.stacked_frames import stacks_of
 from tracehound.model.trace import collect_frame
 from tracehound.numeric.intervals import Intervals, clip, covered_lengths, intersect, subtract, union
 
@@ -198,13 +200,13 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
     """A row per rank, or per step and rank."""
     by_step = RUN_OR_STEP.value_in(options.given) == "step"
     analysis = ANALYSIS.with_shown_columns(options.given)
-    parts = [table.filter(pl.col("what") == "part").select("rank", *_PART_COLUMNS) for table in tables if table.height]
+    rank_tables = [table for table in stacks_of(tables) if table.height]
+    parts = [table.filter(pl.col("what") == "part").select("rank", *_PART_COLUMNS) for table in rank_tables]
     rows = pl.concat(parts) if parts else pl.DataFrame()
     if rows.is_empty():
         return empty_result(
             analysis, context, options, no_steps_note(context) if by_step else note("no_ranks", level="missing")
         )
-    rank_tables = [table for table in tables if table.height]
     matching = match_collectives(
         [table.filter(pl.col("what") == "call").select(CALL_SCHEMA.names()) for table in rank_tables], context
     )
@@ -212,10 +214,13 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
     communicating_rows = pl.concat(
         [table.filter(pl.col("what") == "runs").select("rank", *_INTERVAL_COLUMNS) for table in rank_tables]
     )
+    calls_by_rank, runs_by_rank, rows_by_rank = (
+        RowSlices(frame, pl.col("rank")) for frame in (matched_calls, communicating_rows, rows)
+    )
     split_rows = pl.concat(
         [
-            _split_communication(matched_calls, communicating_rows, of_rank)
-            for of_rank in rows.partition_by("rank", maintain_order=True)
+            _split_communication(calls_by_rank.rows(rank), runs_by_rank.rows(rank), rows_by_rank.rows(rank))
+            for rank in rows["rank"].unique(maintain_order=True)
         ]
     )
     table = split_rows.with_columns((pl.col("until") - pl.col("from")).alias("span")).with_columns(
@@ -255,12 +260,11 @@ def _move_to_device_clocks(calls: pl.DataFrame, clocked: pl.Series) -> pl.DataFr
 _CALL_BOUNDS: Final = ("start", "end")
 
 
-def _split_communication(calls: pl.DataFrame, runs: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+def _split_communication(rank_calls: pl.DataFrame, runs: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     """The rows of one rank with their communication split into transferring, waiting and unmatched.
 
     `waited` is all the waiting of its calls, also where no communication runs on the device.
     """
-    rank_calls, communicating_rows = (each.filter(pl.col("rank") == rows["rank"][0]) for each in (calls, runs))
     matched_calls = rank_calls.filter(pl.col("meeting").is_not_null())
     start, end, transfer = (matched_calls[name].to_numpy() for name in ("start", "end", "transfer"))
     transferring, matched = union(end - transfer, end), union(start, end)
@@ -268,7 +272,7 @@ def _split_communication(calls: pl.DataFrame, runs: pl.DataFrame, rows: pl.DataF
     low, high = rows["from"].to_numpy(), rows["until"].to_numpy()
     waiting, communicating_on_device = (
         subtract(matched, transferring),
-        union(communicating_rows["from"].to_numpy(), communicating_rows["until"].to_numpy()),
+        union(runs["from"].to_numpy(), runs["until"].to_numpy()),
     )
     lengths = {
         "transfer": covered_lengths(intersect(transferring, communicating_on_device), low, high),

@@ -19,6 +19,7 @@ from tracehound.analysis.rank_trace import RankTrace, RunContext
 from tracehound.analysis.ranks.process_groups import missing_job_ranks_notes
 from tracehound.analysis.result import Analysis, Column, Options, Result, empty_table, make_result
 from tracehound.model.notes import PROFILER_ERROR, PROFILER_WARNING, Note, note
+from tracehound.model.stacked_frames import stacks_of
 from tracehound.model.trace import collect_frame
 
 DEFINITION = """\
@@ -101,7 +102,7 @@ def _note_order(each: Note) -> tuple[bool, int]:
 def _missing_launch_notes(tables: Sequence[pl.DataFrame]) -> list[Note]:
     if not tables:
         return []
-    ranks = pl.concat(tables).filter((pl.col("orphans") > 0) & (pl.col("threads") > 0))
+    ranks = pl.concat(stacks_of(tables)).filter((pl.col("orphans") > 0) & (pl.col("threads") > 0))
     orphans, work = int(ranks["orphans"].sum()), int(ranks["work"].sum())
     if not orphans:
         return []
@@ -111,7 +112,7 @@ def _missing_launch_notes(tables: Sequence[pl.DataFrame]) -> list[Note]:
 
 def _merged_device_notes(tables: Sequence[pl.DataFrame]) -> list[Note]:
     """A note on devices of one process that a file does not tell apart (PyTorch/XLA on CPUs, SPMD)."""
-    ranks = pl.concat(tables).filter(pl.col("beside") > 0) if tables else pl.DataFrame()
+    ranks = pl.concat(stacks_of(tables)).filter(pl.col("beside") > 0) if tables else pl.DataFrame()
     if ranks.is_empty():
         return []
     where = f"first on rank {ranks['rank'][0]}"

@@ -12,6 +12,7 @@ from tracehound.analysis.devices.missing_data import missing_devices
 from tracehound.analysis.rank_trace import RankTrace, RunContext, SharedHostResult
 from tracehound.analysis.result import Analysis, Column, Options, Result, empty_result, make_result
 from tracehound.model.notes import Note, note
+from tracehound.model.stacked_frames import stacks_of
 from tracehound.model.trace import collect_frame
 
 DEFINITION = """\
@@ -77,7 +78,7 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
         "model",
         pl.col("host").replace_strict(names, return_dtype=pl.String),
     )
-    table = pl.concat(tables).join(ranks, on="rank", how="left", maintain_order="left").sort("rank")
+    table = pl.concat(stacks_of(tables)).join(ranks, on="rank", how="left", maintain_order="left").sort("rank")
     return make_result(ANALYSIS, table, context, options, _notes(context))
 
 

@@ -36,6 +36,7 @@ from tracehound.analysis.result import (
     Column,
     Options,
     Result,
+    concat_tables,
     empty_result,
     make_result,
 )
@@ -44,6 +45,7 @@ from tracehound.analysis.timing.rank_steps import PARTIAL_STEPS_DEFINITION as PA
 from tracehound.analysis.timing.rank_steps import inferred_steps_note, partial_steps_notes
 from tracehound.formats.assembly.arrow_storage import to_arrow_bytes
 from tracehound.model.notes import Note, note
+from tracehound.model.stacked_frames import StackedFrames, stacks_of
 from tracehound.model.units import format_ranks
 
 DEFINITION = f"""\
@@ -151,11 +153,12 @@ def _kernels_of_steps(rank_trace: RankTrace, kernel: str) -> pl.DataFrame:
 
 def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """A row for each rank and step, by rank, by host, by process group, or the rank with the worst mean first."""
-    packed = pl.concat(tables) if tables else pl.DataFrame()
-    steps_of_ranks = [each for data in packed["steps"] if (each := pl.read_ipc_stream(data)).height] if tables else []
-    if not steps_of_ranks:
+    packed = pl.concat(stacks_of(tables)) if tables else pl.DataFrame()
+    steps_of_ranks = StackedFrames(map(pl.read_ipc_stream, packed["steps"] if tables else ()))
+    rows = concat_tables(steps_of_ranks)
+    if rows.is_empty():
         return empty_result(ANALYSIS, context, options, no_steps_note(context))
-    rows, value = pl.concat(steps_of_ranks), shown_value(options.given)
+    value = shown_value(options.given)
     lateness, notes = _lateness(packed, context, options.given)
     hosts = context.ranks.select(
         pl.col("rank").cast(pl.Int64),
@@ -192,7 +195,8 @@ def _lateness(packed: pl.DataFrame, context: RunContext, given: ChosenSettings) 
         return unknown, []
     if count > most and shown_value(given) != "late":
         return unknown, [note(LATENESS_NOT_COMPUTED, calls=count, most=most)]
-    matching = match_collectives([pl.read_ipc_stream(data) for data in packed["calls"] if data], context)
+    calls_of_ranks = StackedFrames(pl.read_ipc_stream(data) for data in packed["calls"] if data)
+    matching = match_collectives(calls_of_ranks, context)
     calls = matching.multi_rank_calls
     if calls.is_empty():
         return unknown, no_shared_collectives_notes(matching, context)

@@ -21,6 +21,7 @@ from tracehound.formats.device_occupancy import device_capacity as properties
 from tracehound.model.facet_schemas import empty_facet
 from tracehound.model.file_facts import FileFacts
 from tracehound.model.notes import Note
+from tracehound.model.row_slices import RowSlices
 from tracehound.model.trace import EVENTS, PROFILERS, FileFrames, Host, MergedFile, Profiler, Trace, Window
 
 
@@ -298,23 +299,16 @@ class _RowsOfRanks:
         else:
             lanes = lanes.filter(~_IS_BESIDE_THREADS)
         first_events = pl.Series("begin", trace.first_event_ids(lanes["lane"].to_list()), pl.Int64)
-        self._no_lanes = lanes.clear().with_columns(first_events.clear(), pl.lit(None, pl.Int64).alias("low"))
-        self._lanes = _divide(lanes.with_columns(first_events, _FIRST_ROW_OF_LANE), "host")
-        self._steps = _divide(trace.steps.sort("start", "step"), "host")
-        self._no_steps = trace.steps.clear()
+        self._lanes = RowSlices(lanes.with_columns(first_events, _FIRST_ROW_OF_LANE), pl.col("host"))
+        self._steps = RowSlices(trace.steps.sort("start", "step"), pl.col("host"))
 
     def lanes(self, rank: int, host: int) -> pl.DataFrame:
         """Lanes of a rank and of the host that drives it, in display order, with the columns `begin` and `low`."""
-        return _of_rank(self._lanes.get(host, self._no_lanes), rank)
+        return _of_rank(self._lanes.rows(host), rank)
 
     def steps(self, rank: int, host: int) -> pl.DataFrame:
         """Steps of a rank and of the host that drives it, sorted by start and number."""
-        return _of_rank(self._steps.get(host, self._no_steps), rank)
-
-
-def _divide(rows: pl.DataFrame, column: str) -> dict[Any, pl.DataFrame]:
-    """The rows by the values of a column."""
-    return {key: group for (key,), group in rows.partition_by(column, as_dict=True, maintain_order=True).items()}
+        return _of_rank(self._steps.rows(host), rank)
 
 
 def _of_rank(rows: pl.DataFrame, rank: int) -> pl.DataFrame:

@@ -21,6 +21,7 @@ from tracehound.analysis.rank_trace import (
     SharedHostResult,
 )
 from tracehound.model.notes import Note, note
+from tracehound.model.stacked_frames import stacks_of
 from tracehound.numeric.intervals import Ints
 from tracehound.numeric.trees import trees_from_depths
 
@@ -195,7 +196,7 @@ def empty_result(analysis: Analysis, context: RunContext, options: Options, *not
 
 def concat_tables(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """The rows of all ranks' tables, one after the other; a frame without columns if none has rows."""
-    filled = [table for table in tables if table.height]
+    filled = [table for table in stacks_of(tables) if table.height]
     return pl.concat(filled, how="vertical_relaxed") if filled else pl.DataFrame()
 
 

@@ -30,6 +30,7 @@ from tracehound.analysis.timing.rank_steps import (
     partial_steps_notes,
 )
 from tracehound.model.notes import Note, note
+from tracehound.model.stacked_frames import stacks_of
 from tracehound.model.trace import collect_frame
 from tracehound.model.units import format_duration
 from tracehound.numeric.intervals import Ints, covered_lengths
@@ -160,9 +161,9 @@ def _extend_window(rank_trace: RankTrace, start: Ints, end: Ints) -> RankTrace:
 
 def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """A row per step and rank, by step."""
-    if not any(table.height for table in tables):
+    if not any(table.height for table in stacks_of(tables)):
         return empty_result(ANALYSIS, context, options, no_steps_note(context))
-    rows = pl.concat(tables)
+    rows = pl.concat(stacks_of(tables))
     table = rows.with_columns(
         pl.when("works").then(pl.col("work") / pl.col("duration")).fill_nan(None).alias("busy"),
         *(pl.when("works").then(pl.col(name)).alias(name) for name in ("compute", "communication", "copy", "idle")),

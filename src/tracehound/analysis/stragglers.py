@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from tracehound.analysis.analysis_settings import Setting, parse_time_length
 from tracehound.analysis.clocks import offset_notes
+from tracehound.analysis.packed_tables import pack_tables, unpack_ranks
 from tracehound.analysis.rank_trace import RankTrace, RunContext
 from tracehound.analysis.ranks.collective_matching import (
     MATCHING_DEFINITION,
@@ -28,7 +29,6 @@ from tracehound.analysis.ranks.lateness import CAUSE_DEFINITION as CAUSES
 from tracehound.analysis.ranks.lateness import WAIT_SCHEMA, LatenessCause, LatenessCauses, group_late_ranks
 from tracehound.analysis.ranks.process_groups import missing_rank_notes
 from tracehound.analysis.ranks.rank_collectives import (
-    CALL_SCHEMA,
     CALLS_OF_STEPS_DEFINITION,
     intervals_without_compute,
     rank_calls_in_steps,
@@ -36,6 +36,7 @@ from tracehound.analysis.ranks.rank_collectives import (
 from tracehound.analysis.ranks.work_before_collectives import ACTIVITY_SCHEMA, activities_before_collectives
 from tracehound.analysis.result import Analysis, Column, Options, Result, empty_table, make_result
 from tracehound.model.notes import Note, note
+from tracehound.model.stacked_frames import stacks_of
 from tracehound.model.trace import schema
 
 DEFINITION = f"""\
@@ -83,20 +84,18 @@ COLUMNS = (
 
 
 def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
-    """The calls of the rank, and (with a value in `call`) its activities before each, where others may wait for it.
+    """Two packed tables: the calls of the rank, and its activities before each, where others may wait for it.
 
     Then the calls also have the intervals in which they are `exposed`.
     """
     del options
     calls = rank_calls_in_steps(rank_trace)
-    if not calls.height:
-        return calls
-    if rank_trace.is_only_rank:
-        return pl.concat([calls, pl.DataFrame(schema=ACTIVITY_SCHEMA)], how="diagonal")
+    if rank_trace.is_only_rank or calls.is_empty():
+        return pack_tables([calls, pl.DataFrame(schema=ACTIVITY_SCHEMA)])
     exposed_calls = calls.join(
         intervals_without_compute(rank_trace, calls), on="event", how="left", maintain_order="left"
     )
-    return pl.concat([exposed_calls, activities_before_collectives(rank_trace, calls)], how="diagonal")
+    return pack_tables([exposed_calls, activities_before_collectives(rank_trace, calls)])
 
 
 def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
@@ -117,23 +116,20 @@ _LATE_SCHEMA: Final = schema({**empty_table(COLUMNS).schema, **WAIT_SCHEMA})
 def _late_rows(
     tables: Sequence[pl.DataFrame], context: RunContext, options: Options
 ) -> tuple[pl.DataFrame, list[Note]]:
-    rank_tables = [table for table in tables if table.height]
-    if not rank_tables:
+    calls, activities = unpack_ranks(tables) or ((), ())
+    if not any(table.height for table in stacks_of(calls)):
         return pl.DataFrame(schema=_LATE_SCHEMA), [note(NO_COLLECTIVES_NOTE)]
-    activities = [table.filter(pl.col("call").is_not_null()).select(ACTIVITY_SCHEMA.names()) for table in rank_tables]
-    matching = match_collectives([_select_calls(table) for table in rank_tables], context)
+    matching = match_collectives(calls, context)
     matched_calls = matching.multi_rank_calls
     if matched_calls.is_empty():
         return pl.DataFrame(schema=_LATE_SCHEMA), no_shared_collectives_notes(matching, context)
     left_out = is_send_or_receive(matched_calls)
     late_rows = last_arrivals(matched_calls.filter(~left_out))
-    exposed_calls = pl.concat(
-        [table.filter(pl.col("call").is_null()).select("event", "exposed") for table in rank_tables]
-    )
+    exposed_calls = pl.concat([table.select("event", "exposed") for table in stacks_of(calls) if table.height])
     notable_rows = _add_waits(
         late_rows.filter(pl.col("late") >= LEAST_SETTING.value_in(options.given)), matched_calls, exposed_calls
     )
-    table = _add_causes(notable_rows, matched_calls, LatenessCauses(matching.calls, pl.concat(activities)))
+    table = _add_causes(notable_rows, matched_calls, LatenessCauses(matching.calls, pl.concat(stacks_of(activities))))
     short, least = late_rows.height - notable_rows.height, LEAST_SETTING.value_in(options.given)
     jitter = [note("short_latenesses_left_out", latenesses=short, least=least)] if short else []
     return table, [
@@ -144,10 +140,6 @@ def _late_rows(
         *missing_rank_notes(matched_calls, context),
         *matching.notes,
     ]
-
-
-def _select_calls(table: pl.DataFrame) -> pl.DataFrame:
-    return table.filter(pl.col("call").is_null()).select(CALL_SCHEMA.names())
 
 
 def _add_waits(late_rows: pl.DataFrame, matched_calls: pl.DataFrame, exposed_calls: pl.DataFrame) -> pl.DataFrame:

@@ -25,13 +25,13 @@ from tracehound.model.trace import (
     LANES,
     OPS,
     RANKS,
-    STEPS,
     FileFrames,
     Host,
     MergedFile,
     Trace,
     Window,
     collect_frame,
+    small_frames,
 )
 from tracehound.numeric.intervals import Ints
 
@@ -406,8 +406,11 @@ def _trace_of_slots(trace: Trace, place: StepInterval, rows: pl.DataFrame, names
     ops = pl.DataFrame({"op": range(len(SLOT_KINDS)), "name": SLOT_KINDS, "category": SLOT_KINDS})
     scan = _cast_to_schema(events, EVENTS).lazy()
     part = FileFrames(
-        Path(trace.name), "slots", lambda: scan, _cast_to_schema(lanes, LANES), _cast_to_schema(rank, RANKS),
-        pl.DataFrame(schema=STEPS), _cast_to_schema(ops, OPS), (trace.name,), None,
+        Path(trace.name), "slots", lambda: scan,
+        small_frames(
+            lanes=_cast_to_schema(lanes, LANES), ranks=_cast_to_schema(rank, RANKS), ops=_cast_to_schema(ops, OPS)
+        ),
+        (trace.name,), None,
     )  # fmt: skip
     return Trace(
         trace.name, (part,), (Host(trace.name),), (MergedFile(part, 0, {place.rank: place.rank}),), part.lanes,

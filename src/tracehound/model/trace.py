@@ -16,6 +16,7 @@ from contextlib import suppress
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from threading import Thread
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -184,6 +185,17 @@ PROFILERS: Mapping[str, Profiler] = {
 """The profiler whose terms the files of a format use."""
 
 
+SMALL_FRAMES: Mapping[str, pl.Schema] = MappingProxyType(
+    {"lanes": LANES, "ranks": RANKS, "steps": STEPS, "ops": OPS, "counters": COUNTERS}
+)
+"""The frames of a file that are in memory."""
+
+
+def small_frames(**frames: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """The small frames of a file: those given, and empty ones."""
+    return {name: frames.get(name, pl.DataFrame(schema=columns)) for name, columns in SMALL_FRAMES.items()}
+
+
 class Host(Struct, frozen=True):
     """One process (Kineto) or machine (XLA) whose threads drive ranks."""
 
@@ -202,7 +214,7 @@ class FileFrames(Struct, frozen=True, eq=False):
     """The frames of one ingested file. Ids are rows of its own frames, times are ps from `wall_ns` (None: unknown).
 
     `make_scan` gives `scan` (the events, maybe on disk), which is made when it is needed, since a query takes as much
-    memory as hundreds of events. `lanes`, `ranks`, `steps`, `ops` and `counters` have the schemas above with local ids:
+    memory as hundreds of events. `small_frames` has those of `SMALL_FRAMES`, with the schemas above and local ids:
     `lane`, `op`, `parent`, `launch` and `event` are rows, `host` a position in `hosts`, `rank` a row of
     `ranks`. `facets` are those of `FACET_SCHEMAS` that the file has; their `record` is that of an event. `facts` is
     what the file says about its run beside its events. `ranks.rank` is the recorded rank (null: none). `places` is what
@@ -215,10 +227,7 @@ class FileFrames(Struct, frozen=True, eq=False):
     path: Path
     format: str
     make_scan: Callable[[], pl.LazyFrame]
-    lanes: pl.DataFrame
-    ranks: pl.DataFrame
-    steps: pl.DataFrame
-    ops: pl.DataFrame
+    small_frames: Mapping[str, pl.DataFrame]
     hosts: tuple[str, ...]
     wall_ns: int | None
     facts: FileFacts = FileFacts()
@@ -226,10 +235,38 @@ class FileFrames(Struct, frozen=True, eq=False):
     places: Any = None
     cache_folder: Path | None = None
     state: FileState | None = None
-    counters: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=COUNTERS))
     facets: Mapping[str, pl.LazyFrame] = field(default_factory=dict)
     reopen: Callable[[], FileFrames] | None = None
     worker: str = ""
+
+    @property
+    def lanes(self) -> pl.DataFrame:
+        """The lanes, in the schema `LANES`."""
+        return self.small_frames["lanes"]
+
+    @property
+    def ranks(self) -> pl.DataFrame:
+        """The ranks, in the schema `RANKS`."""
+        return self.small_frames["ranks"]
+
+    @property
+    def steps(self) -> pl.DataFrame:
+        """The steps, in the schema `STEPS`."""
+        return self.small_frames["steps"]
+
+    @property
+    def ops(self) -> pl.DataFrame:
+        """The ops, in the schema `OPS`."""
+        return self.small_frames["ops"]
+
+    @property
+    def counters(self) -> pl.DataFrame:
+        """The samples of counters, in the schema `COUNTERS`."""
+        return self.small_frames["counters"]
+
+    def with_frames(self, **frames: pl.DataFrame) -> FileFrames:
+        """Return the file with these small frames in place of its own."""
+        return replace(self, small_frames={**self.small_frames, **frames})
 
     @property
     def scan(self) -> pl.LazyFrame:
@@ -268,9 +305,8 @@ class MergedFile(Struct, frozen=True, eq=False, dict=True):
         """Without the frames that other processes do not need."""
         source = self.source
         if isinstance(source, FileFrames):
-            source = source.reopen or replace(
-                source, lanes=_NO_LANES, counters=_NO_SAMPLES, facts=FileFacts(), notes=(), places=None
-            )
+            needed = source.with_frames(lanes=_NO_LANES, counters=_NO_SAMPLES)
+            source = source.reopen or replace(needed, facts=FileFacts(), notes=(), places=None)
         return type(self), (source, self.index, self.ranks, self.shift, self.first_steps)
 
     @property

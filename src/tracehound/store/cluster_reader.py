@@ -13,6 +13,7 @@ from polars.exceptions import PanicException
 
 from tracehound.errors import TracehoundError
 from tracehound.model.trace import FileFrames
+from tracehound.store.file_stack import FileStack
 from tracehound.store.find_files import SearchListener, ignore_search
 from tracehound.store.reading_progress import ProgressCounter, ProgressListener, ignore_progress
 from tracehound.store.trace_reader import CancelledError, TraceReader, give_rank, is_url, unread_file_note
@@ -39,6 +40,7 @@ class ClusterTraceReader(TraceReader, kw_only=True):
         """Read all files, as `TraceReader.read_files` does; the frames have no events, ops and samples."""
         del idle
         counter, failure, good = ProgressCounter(len(self.files), self.size, listen), None, 0
+        stack = FileStack()
         calls = (
             (number, partial(self.cluster.submit, read_on_worker, file, self.settings, self.devices_only))
             for number, file in enumerate(self.files)
@@ -53,7 +55,7 @@ class ClusterTraceReader(TraceReader, kw_only=True):
             else:
                 events = int(frames.lanes["events"].sum())
                 good += 1
-                yield number, give_rank(frames, file)
+                yield number, stack.add(give_rank(frames, file))
             counter.update_file(file.path, file.size, events)
             counter.finish_file(file.path, file.size, events)
         if not good and failure is not None:

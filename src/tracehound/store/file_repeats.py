@@ -17,7 +17,7 @@ import polars as pl
 from msgspec import Struct
 
 from tracehound.model.notes import Note
-from tracehound.model.trace import COUNTERS, CPU_LABEL, EVENTS, LANES, OPS, RANKS, STEPS, FileFrames, collect_frame
+from tracehound.model.trace import CPU_LABEL, EVENTS, FileFrames, collect_frame, small_frames
 from tracehound.store.file_copies import is_link
 from tracehound.store.file_names import name_different_processes, original_sort_key, process_words
 from tracehound.store.recordings import RecordedFile, find_recordings, left_out_paths
@@ -56,15 +56,11 @@ def _without_events(part: FileFrames, notes: Sequence[Note]) -> FileFrames:
         path=part.path,
         format=part.format,
         make_scan=partial(pl.LazyFrame, schema=EVENTS),
-        lanes=pl.DataFrame(schema=LANES),
-        ranks=pl.DataFrame(schema=RANKS),
-        steps=pl.DataFrame(schema=STEPS),
-        ops=pl.DataFrame(schema=OPS),
+        small_frames=small_frames(),
         hosts=(),
         wall_ns=None,
         notes=tuple(notes),
         state=part.state,
-        counters=pl.DataFrame(schema=COUNTERS),
     )
 
 

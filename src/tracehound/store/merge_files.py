@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from tracehound.errors import path_text, printable
 from tracehound.model.ids import MAX_ROWS
 from tracehound.model.notes import Note, note
+from tracehound.model.stacked_frames import StackedFrames
 from tracehound.model.trace import (
     COUNTERS,
     LANES,
@@ -85,9 +86,8 @@ def _drop_ranks_without_device(parts: Sequence[FileFrames]) -> tuple[list[FileFr
     lacking = [part.format in _XLA_FORMATS and part.ranks["device"].null_count() == part.ranks.height for part in parts]
     if all(lacking) or not any(lacking):
         return list(parts), []
-    kept = [
-        replace(part, ranks=part.ranks.clear()) if lacks else part for part, lacks in zip(parts, lacking, strict=True)
-    ]
+    no_ranks = pl.DataFrame(schema=RANKS)
+    kept = [part.with_frames(ranks=no_ranks) if lacks else part for part, lacks in zip(parts, lacking, strict=True)]
     files = [str(part.path) for part, lacks in zip(parts, lacking, strict=True) if lacks]
     return kept, [Note("missing", "hosts_without_device", len(files), file=files[0])]
 
@@ -123,37 +123,42 @@ class _FrameMerge(Struct, frozen=True):
 
     def lanes(self) -> pl.DataFrame:
         """The lanes of all files."""
-        return self._merge([part.lanes for part in self.parts], LANES, ids=("lane",), times=("first", "last"))
+        return self._merge("lanes", LANES, ids=("lane",), times=("first", "last"))
 
     def steps(self) -> pl.DataFrame:
         """The steps of all files, as these number them."""
-        return self._merge([part.steps for part in self.parts], STEPS, ids=("event",), times=("start", "end"))
+        return self._merge("steps", STEPS, ids=("event",), times=("start", "end"))
 
     def ops(self) -> pl.DataFrame:
         """The ops of all files."""
-        return self._merge([part.ops for part in self.parts], OPS, ids=("op",))
+        return self._merge("ops", OPS, ids=("op",))
 
     def counters(self) -> pl.DataFrame:
         """The samples of all files."""
-        return self._merge([part.counters for part in self.parts], COUNTERS, ids=("lane",), times=("time",))
+        return self._merge("counters", COUNTERS, ids=("lane",), times=("time",))
 
     def ranks(self) -> pl.DataFrame:
         """The ranks of all files."""
-        rows = pl.concat([part.ranks for part in self.parts]) if self.parts else pl.DataFrame(schema=RANKS)
-        hosts = np.repeat(self.first_hosts, [part.ranks.height for part in self.parts])
-        return rows.with_columns(
-            pl.Series("rank", self.numbers, pl.Int32),
-            pl.col("host") + hosts,
-            pl.Series("inferred", self.inferred, pl.Boolean),
-        ).cast(RANKS)
+        frames = StackedFrames((part.ranks for part in self.parts), RANKS)
+        if not frames:
+            return pl.DataFrame(schema=RANKS)
+        hosts = np.repeat(self.first_hosts, frames.heights)
+        return (
+            pl.concat(frames.stacks)
+            .with_columns(
+                pl.Series("rank", self.numbers, pl.Int32),
+                pl.col("host") + hosts,
+                pl.Series("inferred", self.inferred, pl.Boolean),
+            )
+            .cast(RANKS)
+        )
 
-    def _merge(
-        self, frames: Sequence[pl.DataFrame], schema: pl.Schema, *, ids: Sequence[str], times: Sequence[str] = ()
-    ) -> pl.DataFrame:
-        """The rows of all files, with ids, times, hosts and ranks of the trace."""
+    def _merge(self, name: str, schema: pl.Schema, *, ids: Sequence[str], times: Sequence[str] = ()) -> pl.DataFrame:
+        """The rows of all files in one of their frames, with ids, times, hosts and ranks of the trace."""
+        frames = StackedFrames((part.small_frames[name] for part in self.parts), schema)
         if not frames:
             return pl.DataFrame(schema=schema)
-        files = np.repeat(np.arange(len(frames), dtype=np.int64), [frame.height for frame in frames])
+        files = np.repeat(np.arange(len(frames), dtype=np.int64), frames.heights)
         columns = [pl.col(name) + pl.Series(files * MAX_ROWS) for name in ids]
         columns += [pl.col(name) + pl.Series(self.shifts[files]) for name in times]
         if "host" in schema:
@@ -161,7 +166,7 @@ class _FrameMerge(Struct, frozen=True):
         if "rank" in schema:
             row = pl.col("rank").cast(pl.Int64) + pl.Series(self.first_ranks[files])
             columns.append(pl.lit(pl.Series(self.numbers, dtype=pl.Int64)).gather(row).alias("rank"))
-        return pl.concat(frames).with_columns(columns).cast(schema)
+        return pl.concat(frames.stacks).with_columns(columns).cast(schema)
 
 
 def _starts(counts: Sequence[int]) -> Ints:

@@ -24,14 +24,13 @@ from tracehound.formats.assembly.arrow_storage import (
 )
 from tracehound.model.file_facts import FileFacts
 from tracehound.model.notes import Note
-from tracehound.model.trace import COUNTERS, LANES, OPS, RANKS, STEPS, FileFrames, FileState
+from tracehound.model.trace import SMALL_FRAMES, FileFrames, FileState
 
 HEAD_FILE: Final = "head.msgpack"
 EVENT_FILES_PATTERN: Final = "events-*.arrow"
 
 _ARRAY_CODE: Final = 1
 _DIGEST_BYTES: Final = 16
-_FRAME_SCHEMAS: Final = {"lanes": LANES, "ranks": RANKS, "steps": STEPS, "ops": OPS, "counters": COUNTERS}
 
 
 class DamagedFramesError(Exception):
@@ -77,7 +76,7 @@ def save_frames(part: FileFrames, folder: Path) -> None:
         facts=part.facts,
         notes=part.notes,
         places=msgspec.msgpack.encode(part.places, enc_hook=_encode_array),
-        frames={name: to_arrow_bytes(getattr(part, name), "zstd") for name in _FRAME_SCHEMAS},
+        frames={name: to_arrow_bytes(part.small_frames[name], "zstd") for name in SMALL_FRAMES},
         files={file.name: _size_and_crc(file) for file in files},
         facets={file.name: _size_and_crc(file) for file in beside},
         packed=packed,
@@ -102,8 +101,8 @@ def load_frames(folder: Path, path: Path, state: FileState | None = None, *, fre
         files = {} if fresh else head.files | head.facets
         if any(_size_and_crc(folder / name) != checked for name, checked in files.items()):
             raise DamagedFramesError(str(folder))
-        frames = {name: pl.read_ipc_stream(io.BytesIO(head.frames[name])) for name in _FRAME_SCHEMAS}
-        if any(frames[name].schema != schema for name, schema in _FRAME_SCHEMAS.items()):
+        frames = {name: pl.read_ipc_stream(io.BytesIO(head.frames[name])) for name in SMALL_FRAMES}
+        if any(frames[name].schema != schema for name, schema in SMALL_FRAMES.items()):
             raise DamagedFramesError(str(folder))
         return FileFrames(
             path=path,
@@ -111,6 +110,7 @@ def load_frames(folder: Path, path: Path, state: FileState | None = None, *, fre
             make_scan=partial(
                 scan_events if head.packed else scan_few_events, [folder / name for name in sorted(head.files)]
             ),
+            small_frames=frames,
             hosts=head.hosts,
             wall_ns=head.wall_ns,
             facts=head.facts,
@@ -119,11 +119,6 @@ def load_frames(folder: Path, path: Path, state: FileState | None = None, *, fre
             state=state,
             cache_folder=folder,
             facets=arrow_storage.scan_facet_files(tuple(head.facets), folder),
-            lanes=frames["lanes"],
-            ranks=frames["ranks"],
-            steps=frames["steps"],
-            ops=frames["ops"],
-            counters=frames["counters"],
         )
     except (FileNotFoundError, ValueError, KeyError, msgspec.MsgspecError, pl.exceptions.PolarsError) as error:
         raise DamagedFramesError(f"{folder}: {error}") from error

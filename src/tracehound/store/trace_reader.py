@@ -25,9 +25,10 @@ from polars.exceptions import PanicException
 from tracehound.errors import TracehoundError, is_out_of_memory, is_url_path, printable_file_name
 from tracehound.model.file_facts import PeekedFacts
 from tracehound.model.notes import Note
-from tracehound.model.trace import EVENTS, LANES, OPS, RANKS, STEPS, FileFrames, Trace
+from tracehound.model.trace import EVENTS, RANKS, FileFrames, Trace, small_frames
 from tracehound.store.common_clock import WALL_CLOCK, ClockAlignment
 from tracehound.store.file_repeats import leave_out_repeats
+from tracehound.store.file_stack import FileStack
 from tracehound.store.find_files import (
     SearchListener,
     fetch_nothing,
@@ -252,10 +253,7 @@ class TraceReader(Struct):
             path=file.path,
             format=file.format.name,
             make_scan=partial(pl.LazyFrame, schema=EVENTS),
-            lanes=pl.DataFrame(schema=LANES),
-            ranks=pl.DataFrame(ranks, schema=RANKS),
-            steps=pl.DataFrame(schema=STEPS),
-            ops=pl.DataFrame(schema=OPS),
+            small_frames=small_frames(ranks=pl.DataFrame(ranks, schema=RANKS)),
             hosts=(peeked.host or printable_file_name(file.path),),
             wall_ns=None,
         )
@@ -296,6 +294,7 @@ class _FileReader(Struct):
     _waiting: list[int] = field(default_factory=list)
     _running: dict[int, FileIngest] = field(default_factory=dict)
     _downloads: ObjectDownloads | None = None
+    _stack: FileStack = field(default_factory=FileStack)
 
     def read_all(self) -> Iterator[tuple[int, FileFrames]]:
         """Yield every file that can be read."""
@@ -430,7 +429,7 @@ class _FileReader(Struct):
     def _count_as_done(self, number: int, frames: FileFrames) -> tuple[int, FileFrames]:
         file = self.reader.files[number]
         self.counter.finish_file(file.path, file.size, int(frames.lanes["events"].sum()))
-        return number, give_rank(frames, file)
+        return number, self._stack.add(give_rank(frames, file))
 
     def _handle_failure(self, number: int, error: BaseException, cache: TraceCache | None) -> None:
         """Retry a file if its cache has failed; else skip it with a note."""
@@ -494,7 +493,7 @@ def give_rank(frames: FileFrames, file: TraceFile) -> FileFrames:
     if file.rank is None or frames.ranks.height != 1 or frames.ranks["rank"][0] is not None:
         return frames
     ranks = frames.ranks.with_columns(pl.lit(file.rank, pl.Int32).alias("rank"))
-    return replace(frames, ranks=ranks, facts=replace(frames.facts, rank=file.rank))
+    return replace(frames.with_frames(ranks=ranks), facts=replace(frames.facts, rank=file.rank))
 
 
 _DEVICE_LABEL = re.compile(r"[A-Z]+:(\d{1,9})")

@@ -78,11 +78,9 @@ def read_on_worker(file: TraceFile, settings: WorkerSettings, devices_only: bool
     opened = OpenedOnWorker(file, settings, devices_only)
     frames = opened()
     return replace(
-        frames,
+        frames.with_frames(ops=pl.DataFrame(schema=OPS), counters=pl.DataFrame(schema=COUNTERS)),
         make_scan=partial(_scan, opened),
         facets=DeferredFacets({name: partial(_scan_facet, opened, name) for name in frames.facets}),
-        ops=pl.DataFrame(schema=OPS),
-        counters=pl.DataFrame(schema=COUNTERS),
         places=None,
         cache_folder=None,
         reopen=opened,

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import field
-from msgspec.structs import replace
 
 from building import US, Building, listing, stream, thread
 from short import first
@@ -64,7 +63,7 @@ class Memory(Building):
         part = self.part()
         threads = part.lanes["rank"].is_null()
         lanes = part.lanes.with_columns(thread=threads.replace_strict({True: "1", False: None}))
-        return merge_file_frames(self.name, [replace(part, lanes=lanes)])
+        return merge_file_frames(self.name, [part.with_frames(lanes=lanes)])
 
 
 def test_the_peak_and_what_is_held_then() -> None:

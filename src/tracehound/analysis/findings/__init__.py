@@ -11,7 +11,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from tracehound.analysis import breakdown, step_time, steps, stragglers
-from tracehound.analysis.analysis_run import map_rank, pack_tables, unpack_tables, with_events_in_memory
+from tracehound.analysis.analysis_run import map_rank, with_events_in_memory
 from tracehound.analysis.findings import (
     device_rules,
     host_time_rules,
@@ -43,11 +43,13 @@ from tracehound.analysis.hosts.main_activities import chosen_loader
 from tracehound.analysis.hosts.step_causes import STEP_CAUSE_SCHEMA, find_step_causes
 from tracehound.analysis.hosts.thread_activity import PROGRAM_ACTIVITIES
 from tracehound.analysis.idle import DELAY_SETTING
+from tracehound.analysis.packed_tables import pack_tables, unpack_ranks
 from tracehound.analysis.rank_trace import RankTrace, RunContext
 from tracehound.analysis.result import Analysis, Column, Options, Result, empty_result, empty_table, make_result
 from tracehound.formats.inflate import GZIP_ENDS_EARLY
 from tracehound.formats.json.array_repair import EVENT_CUT_OFF
 from tracehound.model.notes import Note, is_truncated, note
+from tracehound.model.stacked_frames import StackedFrames
 from tracehound.model.units import format_ranks
 
 RULES: Final = (
@@ -216,8 +218,8 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
     """The findings of all rules, the costliest first, then those without a cost."""
     if not tables:
         return empty_result(ANALYSIS, context, options, note("no_ranks", level="missing"))
-    ranks = [unpack_tables(table) for table in tables]
-    evidence = _gather_evidence(ranks, context, options)
+    tables_of_ranks = unpack_ranks(tables)
+    evidence = _gather_evidence(tables_of_ranks, context, options)
     lost_work = _lost_work_clause(context)
     findings = [
         _add_clause(finding, lost_work if rule.about_idle_time else "")
@@ -225,12 +227,9 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
         for finding in evidence.findings_of(rule.find)
     ]
     # an event of a host is in the tables of all ranks that it drives: the first rank counts
-    named = [finding.location.event for finding in findings if finding.location.event is not None]
-    times = {
-        row["event"]: row
-        for rank in reversed(ranks)
-        for row in rank[_EVENT_TIMES_INDEX].filter(pl.col("event").is_in(named)).iter_rows(named=True)
-    }
+    shown = pl.Series([finding.location.event for finding in findings], dtype=pl.Int64).drop_nulls()
+    event_rows = pl.concat(tables_of_ranks[_EVENT_TIMES_INDEX].stacks).filter(pl.col("event").is_in(shown.implode()))
+    times = {row["event"]: row for row in event_rows.reverse().iter_rows(named=True)}
     finding_rows = [
         _finding_row(finding, complete_location(finding.location, times), evidence.base_word) for finding in findings
     ]
@@ -239,9 +238,10 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
     return make_result(ANALYSIS, rows, context, options, [*_cut_file_notes(context), *_notes(evidence, len(findings))])
 
 
-def _gather_evidence(ranks: Sequence[Sequence[pl.DataFrame]], context: RunContext, options: Options) -> Evidence:
+def _gather_evidence(tables: Sequence[StackedFrames], context: RunContext, options: Options) -> Evidence:
+    """The evidence in the tables of all ranks, for each place in a bundle."""
     results = {
-        name: analysis.combine([tables[place] for tables in ranks], context, own_options)
+        name: analysis.combine(tables[place], context, own_options)
         for place, (name, (analysis, own_options)) in enumerate(_source_analyses(options).items())
     }
     step_marks = context.steps.filter((pl.col("start") >= context.start) & (pl.col("end") <= context.end))["event"]
@@ -265,17 +265,17 @@ def _gather_evidence(ranks: Sequence[Sequence[pl.DataFrame]], context: RunContex
     lengths = (whole_steps if whole_steps.height else results["breakdown"].table.rename({"span": "duration"}))[
         "duration"
     ]
-    windows = [tables[_TRAITS_INDEX]["window"] for tables in ranks]
+    rank_traits = pl.concat(tables[_TRAITS_INDEX].stacks)
     return Evidence(
         results=results,
-        rank_traits=pl.concat([tables[_TRAITS_INDEX] for tables in ranks]),
-        kernel_times=pl.concat([tables[_KERNEL_TIMES_INDEX] for tables in ranks]),
-        step_factors=pl.concat([tables[_STEP_FACTORS_INDEX] for tables in ranks]),
-        step_causes=pl.concat([tables[_STEP_CAUSES_INDEX] for tables in ranks]),
-        collectives=_sum_collectives(pl.concat([tables[_COLLECTIVES_INDEX] for tables in ranks])),
+        rank_traits=rank_traits,
+        kernel_times=pl.concat(tables[_KERNEL_TIMES_INDEX].stacks),
+        step_factors=pl.concat(tables[_STEP_FACTORS_INDEX].stacks),
+        step_causes=pl.concat(tables[_STEP_CAUSES_INDEX].stacks),
+        collectives=_sum_collectives(pl.concat(tables[_COLLECTIVES_INDEX].stacks)),
         context=context,
         steps=round(whole_steps.height / whole_steps["rank"].n_unique()) if whole_steps.height else 0,
-        base_time=round((lengths if len(lengths) else pl.concat(windows)).to_numpy().mean()),
+        base_time=round((lengths if len(lengths) else rank_traits["window"]).to_numpy().mean()),
     )
 
 

@@ -25,6 +25,7 @@ from tracehound.analysis.findings.rank_evidence import length_factors
 from tracehound.analysis.findings.step_rules import MIN_AGREEMENT, whole_step_parts
 from tracehound.analysis.findings.transfer_rules import OF_LATE_RANKS, gain_of_others
 from tracehound.analysis.hosts.thread_activity import LOADER, LOADING, event_activity
+from tracehound.analysis.packed_tables import pack_tables
 from tracehound.analysis.rank_trace import RankTrace
 from tracehound.analysis.ranks.lateness import LAUNCH_DELAY, LateRanks
 from tracehound.analysis.result import Options
@@ -35,7 +36,7 @@ from tracehound.model.units import format_share as percent
 
 def collect_calls_of_several_ranks(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     """The rows of `stragglers`; of a rank alone none, for nobody waits for it here."""
-    return pl.DataFrame() if rank_trace.is_only_rank else stragglers.per_rank(rank_trace, options)
+    return pack_tables([]) if rank_trace.is_only_rank else stragglers.per_rank(rank_trace, options)
 
 
 STRAGGLERS: Final = replace(

@@ -28,6 +28,7 @@ from tracehound.analysis.ranks.rank_collectives import (
     UNEVEN_KINDS,
 )
 from tracehound.model.notes import Note, note
+from tracehound.model.stacked_frames import stacks_of
 from tracehound.numeric.intervals import Ints
 
 MATCHING_DEFINITION: Final = f"""\
@@ -98,7 +99,7 @@ class MatchedCalls(NamedTuple):
 
 def match_collectives(tables: Sequence[pl.DataFrame], context: RunContext) -> MatchedCalls:
     """Match the calls of these ranks, in the schema `CALL_SCHEMA`."""
-    filled = [table.select(CALL_SCHEMA.names()) for table in tables if table.height]
+    filled = [table.select(CALL_SCHEMA.names()) for table in stacks_of(tables) if table.height]
     rows = pl.concat(filled) if filled else pl.DataFrame(schema=CALL_SCHEMA)
     parts = rank_clocks(context)
     rows, circles, notes = assign_calls_to_groups(rows, context, parts)

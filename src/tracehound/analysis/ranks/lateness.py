@@ -37,6 +37,7 @@ _TIE_SHARE: Final = 0.8
 _WAITED_FOR_SHARE: Final = 0.5
 _MIN_EXPLAINED: Final = 0.1
 _MAX_EXPLAINED: Final = 3
+_LEAST_COMPARED: Final = min(_TIE_SHARE, _WAITED_FOR_SHARE) * _MIN_EXPLAINED
 
 
 class LatenessCause(Struct, frozen=True):
@@ -71,11 +72,9 @@ class LatenessCauses:
         self._calls = ordered.with_columns(place)
         known = self._calls.select("event", "meeting", "place", "step", delay=pl.col("start") - pl.col("issued"))
         met = activities.join(known.select(call="event", meeting="meeting", place="place"), on="call")
-        self._mine = met.partition_by("rank", as_dict=True)
-        self._met = met.filter(pl.col("meeting").is_not_null()).partition_by("meeting", as_dict=True)
+        self._activities = met
         self._apart = met.filter(pl.col("meeting").is_null())
         self._lacked = self._calls.filter("lacked").select("rank", "place")
-        self._of_rank = self._calls.partition_by("rank", as_dict=True)
 
     def find_cause(
         self, rank: int, event: int, late: int, others: list[int], delays: list[int]
@@ -84,20 +83,20 @@ class LatenessCauses:
 
         `others` are the other ranks of the collective, `delays` their times from launch to start. None: no cause found.
         """
-        calls = self._of_rank[rank,]
+        calls = self._calls.filter(pl.col("rank") == rank)
         at = calls.row(by_predicate=pl.col("event") == event, named=True)
         before = calls.filter(pl.col("place") < at["place"])
         ended = before.filter((pl.col("end") <= at["start"]) & pl.col("meeting").is_not_null())
         since = int(ended["place"].max()) + 1 if ended.height else 0  # type: ignore[arg-type]  # of a column of Int64
         if not self._is_comparable(calls, since, at["place"], others):
             return None
-        found = self._largest_excess(calls, rank, since, at["place"], others)
+        found = self._largest_excess(calls, rank, since, at["place"], others, late)
         if found is None or found.excess < late / 2:
             same = before.filter(pl.col("step") == at["step"]) if at["step"] is not None else before
             begin = int(same["place"].min()) if same.height else since  # type: ignore[arg-type]  # as above
             first = min(begin, since)
             known = self._is_comparable(calls, first, at["place"], others)
-            in_step = self._largest_excess(calls, rank, first, at["place"], others) if known else None
+            in_step = self._largest_excess(calls, rank, first, at["place"], others, late) if known else None
             if in_step is not None and in_step.excess <= _MAX_EXPLAINED * late:
                 found = max((cause for cause in (found, in_step) if cause), key=lambda cause: cause.excess)
         delay = at["start"] - at["issued"]
@@ -114,27 +113,35 @@ class LatenessCauses:
         `events` are its calls there, `late` is the total lateness. Counts from the first call of the step to the last
         of these; an activity that happened once makes no rank late often.
         """
-        calls = self._of_rank[rank,]
+        calls = self._calls.filter(pl.col("rank") == rank)
         lates = calls.filter(pl.col("event").is_in(events))
         steps = pl.col("step").eq_missing(pl.lit(lates["step"][0], pl.Int64))
         first, last = (int(calls.filter(steps)["place"].to_numpy().min()), int(lates["place"].to_numpy().max()))
         if not self._is_comparable(calls, first, last, others):
             return None
-        found = self._largest_excess(calls, rank, first, last, others, pl.col("most") <= pl.col("time") / 2)
+        found = self._largest_excess(calls, rank, first, last, others, late, pl.col("most") <= pl.col("time") / 2)
         plausible = found is not None and _MIN_EXPLAINED * late <= found.excess <= _MAX_EXPLAINED * late
         return found if plausible else None
 
     def _largest_excess(
-        self, calls: pl.DataFrame, rank: int, first: int, last: int, others: list[int], selected: pl.Expr = _ANY_ROW
+        self,
+        calls: pl.DataFrame,
+        rank: int,
+        first: int,
+        last: int,
+        others: list[int],
+        late: int,
+        selected: pl.Expr = _ANY_ROW,
     ) -> LatenessCause | None:
-        """The activity of the rank before its calls `first` to `last` with the largest excess, among those `kept`."""
-        mine = self._mine.get((rank,))
-        if mine is None:
-            return None
-        here = mine.filter(pl.col("place").is_between(first, last))
-        meetings = calls["meeting"].slice(first, last - first + 1).drop_nulls().to_list()
-        theirs = [self._met[meeting,] for meeting in meetings if (meeting,) in self._met]
-        theirs.append(self._rows_between(self._apart, calls, first, last))
+        """The activity of the rank before its calls `first` to `last` with the largest excess, among those selected.
+
+        Activities that are too short to explain any of the lateness are not compared with those of thousands of ranks.
+        """
+        here = self._activities.filter(pl.col("rank") == rank, pl.col("place").is_between(first, last))
+        meetings = calls["meeting"].slice(first, last - first + 1).drop_nulls()
+        columns = ("where", "name", "rank", "time")
+        met = self._activities.select(*columns, "meeting").filter(pl.col("meeting").is_in(meetings.implode()))
+        theirs = [met.select(columns), self._rows_between(self._apart, calls, first, last).select(columns)]
         done = (
             here.group_by("where", "name")
             .agg(
@@ -142,10 +149,11 @@ class LatenessCauses:
                 pl.col("time").max().alias("most"),
                 pl.col("time").sum(),
             )
-            .filter(selected)
+            .filter(selected, pl.col("time") >= _LEAST_COMPARED * late)
         )
         usual = (
             pl.concat(theirs)
+            .join(done, on=["where", "name"], how="semi")
             .filter(pl.col("rank").is_in(others))
             .group_by("where", "name", "rank")
             .agg(pl.col("time").sum())

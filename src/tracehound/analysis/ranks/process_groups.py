@@ -214,19 +214,24 @@ def _add_listed_members(calls: pl.DataFrame, files: Mapping[int, FileFacts]) -> 
     """The calls with the group members that the rank's file lists, if they do not name them themselves."""
     wanted = calls.filter(_lacks_members()).select("rank", "group").unique().cast({"group": pl.String})
     asked = ((rank, group, files.get(rank, FileFacts())) for rank, group in wanted.drop_nulls().iter_rows())
-    found = [(rank, group, spelled) for rank, group, facts in asked if (spelled := _listed_members(facts, group))]
+    known = ((rank, group, _listed_members(facts, group)) for rank, group, facts in asked)
+    found = [(rank, group, members) for rank, group, members in known if members is not None]
     if not found:
         return calls
-    listed = pl.DataFrame(found, {"rank": pl.Int64, "group": pl.String, "listed": pl.String}, orient="row")
-    listed = listed.cast({"group": pl.Categorical, "listed": pl.Categorical})
+    numbers = {members: number for number, members in enumerate({members for _, _, members in found})}
+    spelled = pl.Series([str(list(members)) for members in numbers]).cast(pl.Categorical)  # each once: it may be long
+    rows_found = [(rank, group, numbers[members]) for rank, group, members in found]
+    listed = pl.DataFrame(rows_found, {"rank": pl.Int64, "group": pl.String, "number": pl.Int64}, orient="row").select(
+        "rank", pl.col("group").cast(pl.Categorical), pl.lit(spelled).gather(pl.col("number")).alias("listed")
+    )
     rows = calls.join(listed, on=["rank", "group"], how="left", maintain_order="left")
     members = pl.when(_lacks_members()).then(pl.coalesce("listed", "members")).otherwise("members").alias("members")
     return rows.with_columns(members).drop("listed")
 
 
-def _listed_members(facts: FileFacts, group: str) -> str:
-    """The members of a process group that a file lists by its name, as calls spell them; "" if it does not."""
-    return next((str(list(each.ranks)) for each in facts.groups if each.name == group), "")
+def _listed_members(facts: FileFacts, group: str) -> tuple[int, ...] | None:
+    """The members of a process group that a file lists by its name; None if it does not."""
+    return next((each.ranks for each in facts.groups if each.name == group), None)
 
 
 def _ranks_of_other_runs(context: RunContext) -> set[int]:
@@ -351,7 +356,8 @@ _MIN_MEETING_SHARE: Final = 0.9
 ListedGroups = Mapping[int, Collection[tuple[int, ...]]]
 """For each rank the members of the process groups that its file lists."""
 
-_LISTED_SCHEMA: Final = schema({"rank": pl.Int64(), "circle": pl.Int64(), "here": pl.Int64(), "text": pl.String()})
+_LISTED_SCHEMA: Final = schema({"rank": pl.Int64(), "circle": pl.Int64(), "here": pl.Int64()})
+_TEXT_SCHEMA: Final = schema({"circle": pl.Int64(), "text": pl.String()})
 _ALL_RANKS: Final = ""
 
 
@@ -375,13 +381,15 @@ def infer_groups(calls: pl.DataFrame, groups: ListedGroups, clocks: pl.DataFrame
     unnamed = pl.all_horizontal(pl.col("group", "members", "size").is_null())
     calls = calls.with_columns(_stream_channel(calls, groups).alias("channel"))
     rows = calls.with_columns((unnamed & ~paired & pl.col("rank").is_in(ranks)).alias("asked"))
-    found = _choose_groups(
-        _number_calls(rows.filter("asked")),
-        pl.DataFrame(list(_distinct_listed_groups(groups)), _LISTED_SCHEMA, orient="row"),
-        clocks,
+    distinct = list(_distinct_listed_groups(groups)) if several else []
+    circles = [(rank, number, len(here)) for number, (here, _) in enumerate(distinct) for rank in here if len(here) > 1]
+    chosen = _choose_groups(
+        _number_calls(rows.filter("asked")), pl.DataFrame(circles, _LISTED_SCHEMA, orient="row"), clocks
     )
+    texts = pl.DataFrame([(number, text) for number, (_, text) in enumerate(distinct)], _TEXT_SCHEMA, orient="row")
+    found = chosen.join(texts.cast({"text": pl.Categorical}), on="circle").select("event", "text")
     rows = rows.join(found, on="event", how="left", maintain_order="left")
-    members = pl.coalesce(pl.col("text").replace(_ALL_RANKS, None).cast(pl.Categorical), "members").alias("members")
+    members = pl.coalesce(pl.when(pl.col("text") != _ALL_RANKS).then("text"), "members").alias("members")
     is_inferred = rows["text"].is_not_null()
     return InferredGroups(rows.with_columns(members).select(calls.columns), is_inferred, rows["asked"] & ~is_inferred)
 
@@ -398,8 +406,8 @@ def _stream_channel(calls: pl.DataFrame, groups: ListedGroups) -> pl.Expr:
     return pl.coalesce(place, stream) if set(streaming) <= set(groups) else stream
 
 
-def _distinct_listed_groups(groups: ListedGroups) -> Iterator[tuple[int, int, int, str | None]]:
-    """The groups of each rank that differ in their ranks here: the number of these, and the text of all members.
+def _distinct_listed_groups(groups: ListedGroups) -> Iterator[tuple[tuple[int, ...], str | None]]:
+    """The groups that differ in their ranks here: these, and the text of all members.
 
     Of groups that differ only in ranks elsewhere none is known: their text is empty if they have all ranks here, else
     null.
@@ -407,10 +415,9 @@ def _distinct_listed_groups(groups: ListedGroups) -> Iterator[tuple[int, int, in
     spelt = dict[tuple[int, ...], set[tuple[int, ...]]]()
     for members in {members for listed in groups.values() for members in listed}:
         spelt.setdefault(tuple(rank for rank in sorted(members) if rank in groups), set()).add(members)
-    for number, (here, alike) in enumerate(sorted(spelt.items())):
+    for here, alike in sorted(spelt.items()):
         unsure = _ALL_RANKS if len(here) == len(groups) else None
-        text = str(list(min(alike))) if len(alike) == 1 else unsure
-        yield from ((rank, number, len(here), text) for rank in here if len(here) > 1)
+        yield here, str(list(min(alike))) if len(alike) == 1 else unsure
 
 
 def _number_calls(rows: pl.DataFrame) -> pl.DataFrame:
@@ -425,7 +432,7 @@ def _number_calls(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _choose_groups(rows: pl.DataFrame, listed: pl.DataFrame, clocks: pl.DataFrame) -> pl.DataFrame:
-    """The `text` of the group of each call (`event`) that all its ranks here agree on."""
+    """The group (`circle`) of each call (`event`) that all its ranks here agree on."""
     together = pl.col("collective").cast(pl.String).is_in(SYNCHRONIZING_KINDS)
     tried = rows.filter(together).join(clocks, on="rank").join(listed, on="rank")
     possible = (
@@ -438,7 +445,7 @@ def _choose_groups(rows: pl.DataFrame, listed: pl.DataFrame, clocks: pl.DataFram
         .filter(pl.col("met") >= _MIN_MEETING_SHARE)
     )
     chosen = (
-        tried.select("rank", "kind", "circle", "here", "text")
+        tried.select("rank", "kind", "circle", "here")
         .unique()
         .join(possible, on=["circle", "kind"])
         .filter(pl.col("clocked") | (pl.len().over("rank", "kind") == 1))
@@ -446,4 +453,4 @@ def _choose_groups(rows: pl.DataFrame, listed: pl.DataFrame, clocks: pl.DataFram
         .filter(pl.len().over("rank", "kind") == 1)
         .filter(pl.len().over("circle", "kind") == pl.col("here"))
     )
-    return rows.join(chosen, on=["rank", "kind"]).select("event", "text")
+    return rows.join(chosen, on=["rank", "kind"]).select("event", "circle")

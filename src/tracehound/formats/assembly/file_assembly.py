@@ -41,7 +41,7 @@ from tracehound.formats.value_bounds import SIZE_OUT_OF_RANGE
 from tracehound.model.facet_schemas import FACET_SCHEMAS
 from tracehound.model.file_facts import FileFacts
 from tracehound.model.notes import Note
-from tracehound.model.trace import CPU_LABEL, GPU_LABEL, LANES, OPS, RANKS, ROLE, FileFrames, schema
+from tracehound.model.trace import CPU_LABEL, GPU_LABEL, LANES, OPS, RANKS, ROLE, FileFrames, schema, small_frames
 from tracehound.numeric.intervals import Ints
 
 __all__ = ["RAW_EVENTS", "RAW_LANES", "DecodedFile", "RawChunk", "assemble_file", "single_chunk"]
@@ -168,16 +168,20 @@ def assemble_file(decoded: DecodedFile, spill: Spill = Spill(), size: int = BATC
         path=decoded.path,
         format=decoded.format,
         make_scan=lambda: scan,
-        lanes=pl.concat([event_lanes, _counter_lanes(counters, lanes.height)]) if counters.lanes else event_lanes,
-        ranks=ranks,
-        steps=steps,
-        ops=ops,
+        small_frames=small_frames(
+            lanes=pl.concat([event_lanes, _counter_lanes(counters, lanes.height)]) if counters.lanes else event_lanes,
+            ranks=ranks,
+            steps=steps,
+            ops=ops,
+            counters=counters.samples.with_columns(pl.col("lane") + lanes.height)
+            if counters.lanes
+            else counters.samples,
+        ),
         hosts=decoded.hosts,
         wall_ns=decoded.wall_ns,
         facts=replace(decoded.facts, unmatched_launches=None if repeated_ids else sum(totals.unmatched)),
         notes=tuple(notes),
         places=decoded.places,
-        counters=counters.samples.with_columns(pl.col("lane") + lanes.height) if counters.lanes else counters.samples,
         facets=facets,
     )
 

@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
-from msgspec.structs import replace
 
 from tracehound.formats.assembly.arrow_storage import LaneRowRange, iterate_in_time_order, scan_lanes
 from tracehound.formats.device_occupancy import (
@@ -84,7 +83,7 @@ def add_device_curves(frames: FileFrames) -> FileFrames:
         samples.append(
             curve.samples.select(pl.lit(lane_number, pl.Int64).alias("lane"), "time", "value").cast(COUNTERS)
         )
-    return replace(frames, lanes=pl.concat(lanes), counters=pl.concat(samples))
+    return frames.with_frames(lanes=pl.concat(lanes), counters=pl.concat(samples))
 
 
 def _without_exported_curves(frames: FileFrames, curves: Sequence[_Curve]) -> FileFrames:
@@ -95,7 +94,7 @@ def _without_exported_curves(frames: FileFrames, curves: Sequence[_Curve]) -> Fi
     rows = frames.lanes.filter(role="counter").select("lane", "rank", "name").iter_rows()
     lanes = [lane for lane, rank, name in rows if (rank, current_counter_name(name)) in exported_names]
     is_other_lane = ~pl.col("lane").is_in(lanes)
-    return replace(frames, lanes=frames.lanes.filter(is_other_lane), counters=frames.counters.filter(is_other_lane))
+    return frames.with_frames(lanes=frames.lanes.filter(is_other_lane), counters=frames.counters.filter(is_other_lane))
 
 
 def _curve_lane(number: int, curve: _Curve) -> pl.DataFrame:
