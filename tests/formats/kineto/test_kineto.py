@@ -5,6 +5,7 @@ import json
 import pickle
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from decimal import Decimal
 from functools import partial
 from itertools import product
@@ -526,11 +527,12 @@ def test_any_events_give_the_frames_of_the_obvious_loop(tmp_path, events, sizes,
     expected = obvious(text.encode())
     origin = min((start for _, start, _, _ in expected), default=0)
     assert fast(path, sizes) == [(r, start - origin, length, name) for r, start, length, name in expected]
-    KINETO.read(path, ignore_progress)
+    with nullcontext() if expected else suppress(TracehoundError):  # nothing is left of the file
+        KINETO.read(path, ignore_progress)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(EVENTS, SIZED, st.integers(2, 4), st.booleans())
+@given(EVENTS.filter(bool), SIZED, st.integers(2, 4), st.booleans())
 def test_several_processes_find_what_one_finds(tmp_path, events, sizes, count, late):
     path = tmp_path / "t.json"
     strays = [

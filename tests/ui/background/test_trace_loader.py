@@ -295,7 +295,7 @@ async def test_esc_stops_reading_and_what_is_read_stays(tmp_path: Path) -> None:
 async def test_esc_shows_all_that_is_read_on_its_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tracehound.ui.background.trace_loader.MIN_PAUSE", 60.0)
     opening = gated(tmp_path, 6)
-    opening.choose_clock = lambda _: ClockAlignment("wall", {4: 7 * US}, uncertainty=5 * US)
+    opening.choose_clock = lambda *_: ClockAlignment("wall", {4: 7 * US}, uncertainty=5 * US)
     async with exploring(opening, (120, 50)) as (explorer, pilot):
         await let(explorer, pilot, opening, 1)
         opening.let(4, 0, 3)
