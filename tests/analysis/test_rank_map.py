@@ -113,7 +113,7 @@ def test_ranks_by_their_smallest_process_group(tmp_path: Path) -> None:
             {"pg_name": "7", "ranks": [rank.rank]},
         ]
     found = rows("rank_map", job(tmp_path, *ranks), by="group")
-    assert list(dict.fromkeys((row["rank"], row["group"]) for row in found)) == [
+    assert list(dict.fromkeys((row["rank"], row["process_group"]) for row in found)) == [
         (0, "1: ranks 0, 2"), (2, "1: ranks 0, 2"), (1, "2: ranks 1, 3"), (3, None),
     ]  # fmt: skip
 

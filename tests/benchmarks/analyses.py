@@ -42,7 +42,7 @@ COLUMNS = ("id", "lane", "start", "end", "name", "kind", "parent", "launch")
 def alone(trace: Trace) -> Trace:
     """The same trace with no place where tables are kept."""
     parts = tuple(replace(part, cache_folder=None) for part in trace.parts)
-    files = tuple(replace(file, frames=part) for file, part in zip(trace.files, parts, strict=True))
+    files = tuple(replace(file, source=part) for file, part in zip(trace.files, parts, strict=True))
     return replace(trace, parts=parts, files=files)
 
 

@@ -218,7 +218,7 @@ def test_a_verdict_can_be_read_on_80_columns() -> None:
         ("collectives", (), ("message", "total", "wait", "last", "bus")),
         ("distributed", (), ("computation", "overlap", "communication", "synchronizing", "waiting")),
         ("launches", ("kernel", "stream", "at"), ("call time", "delay", "short", "long", "late")),
-        ("hlo_ops", (), ("self", "rate", "bandwidth", "bound by")),
+        ("hlo_ops", ("core",), ("self", "rate", "bandwidth", "bound by")),
     ],
 )
 def test_what_an_analysis_is_asked_for_fits_80_columns(

@@ -446,7 +446,7 @@ def test_only_the_columns_that_are_named_are_read() -> None:
     forbidden = pl.col("bytes").map_batches(lambda _: pytest.fail("bytes were read"), return_dtype=pl.Int64)
     scans = [partial(file.frames.scan.with_columns, forbidden) for file in trace.files]
     files = [
-        replace(file, frames=replace(file.frames, make_scan=scan))
+        replace(file, source=replace(file.frames, make_scan=scan))
         for file, scan in zip(trace.files, scans, strict=True)
     ]
     watched = replace(trace, files=files)

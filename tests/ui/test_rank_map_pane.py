@@ -72,7 +72,7 @@ async def test_value_and_order_change_without_another_run(opening: TraceReader) 
         assert lines[0].startswith(" Rank map · lateness")
         assert lines[1].startswith(" rank 2 on node1 is latest: 300 us late in a mean step")
         assert lines[-1].startswith(" rank 2 · step 0 · lateness 300 us")
-        await press(pilot, "b", "b")
+        await press(pilot, "b", "b", "b")
         assert "worst rank first" in shown(explorer)[0]
         assert pane._result is result
         await press(pilot, "Y")

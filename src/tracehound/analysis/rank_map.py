@@ -70,7 +70,7 @@ number. kernel=NAME alone shows this value.
 
 The mean of a rank is that of its steps (of kernel that of all executions). by=value puts the rank with the worst mean
 first: the longest times, the smallest busy share. by=host puts the ranks of one machine together, by=group those of
-one process group. group is the smallest group of several ranks that the file of the rank lists with it
+one process group. process_group is the smallest group of several ranks that the file of the rank lists with it
 (distributedInfo of PyTorch), empty if it lists none.
 
 {PARTIAL}"""
@@ -85,7 +85,7 @@ CALLS_SETTING: Final = Setting(
 COLUMNS = (
     Column("rank", "count", "rank"),
     Column("host", "text", "machine or process that drives it"),
-    Column("group", "text", "smallest process group of several ranks with it", brief=False),
+    Column("process_group", "text", "smallest process group of several ranks with it", brief=False),
     Column("device", "text", "what the rank runs on", brief=False),
     Column("step", "count", "number of the step"),
     Column("start", "instant", "start of the step since the trace began", brief=False),
@@ -164,7 +164,9 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
         pl.col("rank").cast(pl.Int64),
         pl.col("host").replace_strict({at: host.name for at, host in enumerate(context.hosts)}, return_dtype=pl.String),
         pl.col("label").alias("device"),
-        pl.col("rank").replace_strict(_group_texts(context), default=None, return_dtype=pl.String).alias("group"),
+        pl.col("rank")
+        .replace_strict(_group_texts(context), default=None, return_dtype=pl.String)
+        .alias("process_group"),
     )
     table = rows.join(hosts, on="rank", how="left").join(lateness, on=("rank", "step"), how="left")
     table = order_rows(table, value, BY_SETTING.value_in(options.given))

@@ -61,15 +61,15 @@ def _make_printable(texts: pl.Series) -> pl.Series:
     return words.replace(odd) if odd else words
 
 
-def flat_events(trace: Trace, window: Window) -> pl.LazyFrame:
+def flat_events(trace: Trace, window: Window, events: pl.LazyFrame | None = None) -> pl.LazyFrame:
     """A row for each event that overlaps the window: the columns of `EVENTS_TABLE`, times in ps.
 
-    In the order of the trace's lanes, and of time on each.
+    In the order of the trace's lanes, and of time on each. `events` are some of the trace; None: all.
     """
     plain = [
         pl.col(name).cast(pl.Int64) if kind == TIME_TYPE else pl.col(name) for name, kind in EVENTS_TABLE.schema.items()
     ]
-    return model_frames(trace, window)[EVENTS_TABLE.name].select(plain)
+    return model_frames(trace, window, events)[EVENTS_TABLE.name].select(plain)
 
 
 class _EventRows:
@@ -94,7 +94,7 @@ class _EventRows:
         lanes = self._trace.lanes_of(self._window.ranks)
         done, total = 0, int(lanes["events"].sum())
         for rows, count in _lane_batches(self._trace, lanes):
-            batch = collect_frame(flat_events(replace(self._trace, frames=(rows,)), times))
+            batch = collect_frame(flat_events(self._trace, times, rows))
             self.row_count += batch.height
             done += count
             self._tell(done / max(total, 1))

@@ -268,8 +268,11 @@ def _names_of_column(name: str, names: Collection[str]) -> list[str]:
     return [name, old] if name in names else [old]
 
 
-def model_frames(trace: Trace, window: Window) -> Mapping[str, pl.LazyFrame]:
-    """The tables of `MODEL_TABLES` by name, lazily; narrowed to the window, which clips events and marks."""
+def model_frames(trace: Trace, window: Window, events: pl.LazyFrame | None = None) -> Mapping[str, pl.LazyFrame]:
+    """The tables of `MODEL_TABLES` by name, lazily; narrowed to the window, which clips events and marks.
+
+    `events` are those of the table of events before they are clipped; None: all on the lanes of the window.
+    """
     hosts = {number: host.name for number, host in enumerate(trace.hosts)}
     host = pl.col("host").replace_strict(hosts, default=None, return_dtype=pl.String)
     lanes = _with_driven_ranks(trace.lanes_of(window.ranks), trace.ranks).with_columns(host)
@@ -283,7 +286,8 @@ def model_frames(trace: Trace, window: Window) -> Mapping[str, pl.LazyFrame]:
         marks = marks.filter(pl.col("step").is_in(list(window.steps)))
     bounds = window.clip_bounds(*trace.span) if window.limits_time else None
     of_lane = bounds if window.steps is None else _window_of_lane(trace, window)
-    events = trace.events(None if window.ranks is None else lanes["lane"].to_list())
+    if events is None:
+        events = trace.events(None if window.ranks is None else lanes["lane"].to_list())
     return {
         EVENTS_TABLE.name: _cast_to_table(_with_lane_columns(_clip_to_window(events, of_lane), lanes), EVENTS_TABLE),
         LANES_TABLE.name: _cast_to_table(lanes.lazy().rename({"lane": "lane_id", "name": "lane"}), LANES_TABLE),

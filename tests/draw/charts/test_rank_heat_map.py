@@ -88,7 +88,7 @@ def test_levels_differ_in_ascii() -> None:
 )
 def test_a_label_says_which_ranks_a_line_has(by: str, lines: int, wanted: list[str]) -> None:
     groups = pl.when(pl.col("rank") % 2 == 0).then(pl.lit("1: ranks 0, 2, 4")).otherwise(pl.lit("2: ranks 1, 3"))
-    found = RankMapData(table(5, 2).with_columns(group=groups)).matrix("step_time", by)
+    found = RankMapData(table(5, 2).with_columns(process_group=groups)).matrix("step_time", by)
     bins = bin_map(found, MapView(), lines, 40)
     assert [row_label(found, bins, line) for line in range(bins.counts[0])] == wanted
 

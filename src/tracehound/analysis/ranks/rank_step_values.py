@@ -103,7 +103,9 @@ def order_ranks(means: pl.DataFrame, value: MapValue, by: str) -> pl.Series:
         machine = pl.col("host").map_elements(machine_name, pl.String)
         return means.sort(pl.col("rank").min().over(machine), machine, "rank")["rank"]
     if by == "group":
-        return means.sort(pl.col("group").is_null(), pl.col("rank").min().over("group"), "group", "rank")["rank"]
+        return means.sort(
+            pl.col("process_group").is_null(), pl.col("rank").min().over("process_group"), "process_group", "rank"
+        )["rank"]
     return means["rank"].sort()
 
 
@@ -118,12 +120,14 @@ def rank_means(table: pl.DataFrame, value: MapValue) -> pl.DataFrame:
     Steps without the value do not count. Kernels count with their number.
     """
     weight = pl.col("count").cast(pl.Float64) if value == "kernel" else pl.lit(1.0)
-    counted = counted_rows(table).select("rank", "host", "group", value=pl.col(value).cast(pl.Float64), weight=weight)
+    counted = counted_rows(table).select(
+        "rank", "host", "process_group", value=pl.col(value).cast(pl.Float64), weight=weight
+    )
     known = pl.col("value").is_not_null()
     mean = (pl.col("value") * pl.col("weight")).filter(known).sum() / pl.col("weight").filter(known).sum()
     return (
         counted.group_by("rank")
-        .agg(pl.col("host", "group").first(), pl.when(known.any()).then(mean).alias("mean"))
+        .agg(pl.col("host", "process_group").first(), pl.when(known.any()).then(mean).alias("mean"))
         .sort("rank")
     )
 

@@ -172,7 +172,7 @@ class RankMapData:
         """The matrix by rank."""
         matrix = np.full(self._table_rows.shape, np.nan)
         matrix[self._at] = self._table[value].cast(pl.Float64).fill_null(np.nan).to_numpy()
-        hosts, groups = (tuple(self._means[value][name].fill_null("").to_list()) for name in ("host", "group"))
+        hosts, groups = (tuple(self._means[value][name].fill_null("").to_list()) for name in ("host", "process_group"))
         return RankMatrix(
             value, "rank", self._ranks.to_numpy(), hosts, groups, self._steps, matrix, self._table_rows,
             _scale_bounds(np.where(self._is_counted, matrix, np.nan), value, self._step_time), _median_of_ranks(matrix),
