@@ -96,7 +96,8 @@ def row_label(matrix: RankMatrix, bins: MapBins, line: int) -> str:
         numbers = f"{ranks[0]} +{len(ranks) - 1}"
     if any(owners):
         name = owners[0] if len(owners) == 1 else f"{owners[0]} +{len(owners) - 1}"
-        name += ":" * (matrix.by == "group")  # both are numbers
+        if matrix.by == "group":
+            return name if len(owners) > 1 else f"{name}: {ranks[0] if len(ranks) == 1 else numbers}"
         return f"{name} {ranks[0]}" if len(ranks) == 1 else f"{name} {numbers}"
     if len(ranks) > 1 and (matrix.by == "value" or int(ranks[-1] - ranks[0]) >= len(ranks)):
         return f"rank {ranks[0]} +{len(ranks) - 1}"
