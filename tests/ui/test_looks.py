@@ -116,7 +116,7 @@ def test_menu(snap_compare: Any) -> None:
 @pytest.mark.thorough
 def test_rank_map(snap_compare: Any) -> None:
     assert snap_compare(
-        explorer("jax_cpu8_b128"), terminal_size=NARROW, run_before=keys("M", "r", "z", "v", "b", "b", "l")
+        explorer("jax_cpu8_b128"), terminal_size=NARROW, run_before=keys("M", "r", "z", "v", "b", "b", "b", "l")
     )
 
 

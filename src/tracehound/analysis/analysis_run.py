@@ -135,12 +135,12 @@ def _map_on_cluster(
         (number, partial(cluster.submit_near, host[0].file.worker, map_host, asked, host))
         for number, host in enumerate(hosts)
     )
-    for number, future in cluster.run_all(calls):
-        try:
+    try:
+        for number, future in cluster.run_all(calls):
             tables[number] = cluster.result(future)
-        except BrokenExecutor as error:
-            remedy = "look at its logs; do the workers have enough memory?"
-            raise TracehoundError(f"{cluster.name}: {error}", remedy=remedy) from error
+    except BrokenExecutor as error:
+        remedy = "look at its logs; do the workers have enough memory?"
+        raise TracehoundError(f"{cluster.name}: {error}", remedy=remedy) from error
     return [rank for number in sorted(tables) for rank in tables[number]]
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import logging
+import threading
 import warnings
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, CancelledError, Future
 from contextlib import suppress
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+
+import msgspec
 
 from tracehound.errors import TracehoundError, printable
 from tracehound.system.cluster_executor import ClusterExecutor
@@ -23,8 +27,14 @@ T = TypeVar("T")
 CONNECT_SECONDS: Final = 10
 """Seconds to wait for the scheduler."""
 
+_GRACE_SECONDS: Final = 5
+"""Seconds after which a connection that should have ended is given up."""
+
 WORKER_SECONDS: Final = 60
 """Seconds to wait for the first worker of a cluster that has none: a batch system may still start it."""
+
+
+_SCHEDULER_GONE: Final = "the scheduler is gone, or canceled the work"
 
 
 def versions_here() -> dict[str, str]:
@@ -57,7 +67,17 @@ class DaskCluster(ClusterExecutor):
         except self._killed_worker as error:
             raise BrokenExecutor(f"{error.allowed_failures + 1} workers were killed by the same work") from None
         except CancelledError:
-            raise BrokenExecutor("the scheduler is gone, or canceled the work") from None
+            raise BrokenExecutor(_SCHEDULER_GONE) from None
+
+    def check_alive(self) -> None:
+        """Raise BrokenExecutor if the scheduler is gone: calls that wait for it would wait for long."""
+        if self._client.status != "running":
+            raise BrokenExecutor(_SCHEDULER_GONE)
+
+    def cancel(self, future: Future[Any]) -> None:
+        """Cancel a call, unless the scheduler is gone."""
+        if self._client.status == "running":
+            future.cancel()
 
     def close(self) -> None:
         """Leave the cluster; what it still does for this process is dropped."""
@@ -75,15 +95,16 @@ def connect_cluster(address: str) -> DaskCluster:
     except ImportError as error:
         raise TracehoundError("--cluster needs Dask", remedy="pip install 'tracehound[dask]'") from error
     for name in list(logging.root.manager.loggerDict):
-        if name.startswith("distributed"):
+        if name.startswith(("distributed", "tornado", "asyncio")):
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # each of its complaints is one of ours
     warnings.filterwarnings("ignore", module="distributed")
-    where = {"scheduler_file": _scheduler_file(address)} if "://" not in address else {"address": address}
+    where = address if "://" in address else _address_in_file(Path(address))
+    connect = partial(Client, where, timeout=CONNECT_SECONDS, set_as_default=False, name="tracehound")
     try:
-        client = Client(**where, timeout=CONNECT_SECONDS, set_as_default=False, name="tracehound")
-    except (OSError, ValueError, TypeError, RuntimeError) as error:
+        client = _call_in_time(connect, CONNECT_SECONDS + _GRACE_SECONDS)
+    except Exception as error:  # whatever Dask raises for an address
         remedy = "is the scheduler running, and does this machine reach it?"
-        raise TracehoundError(f"no Dask scheduler answers at {printable(address)}", remedy=remedy) from error
+        raise TracehoundError(f"no Dask scheduler answers at {printable(where)}", remedy=remedy) from error
     try:
         _require_workers(client, address)
         return DaskCluster(client, printable(address))
@@ -93,11 +114,35 @@ def connect_cluster(address: str) -> DaskCluster:
         raise
 
 
-def _scheduler_file(address: str) -> str:
-    if not Path(address).is_file():
-        remedy = "--cluster takes tcp://HOST:8786, or the file that a scheduler writes with --scheduler-file"
-        raise TracehoundError(f"no scheduler file {printable(address)}", remedy=remedy)
-    return address
+def _call_in_time(call: Callable[[], T], seconds: float) -> T:
+    """The result of a call. Raises TimeoutError if there is none in time: a server may accept and never answer."""
+    future = Future[T]()
+
+    def run() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as error:  # noqa: BLE001, it is raised where the result is asked for
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="tracehound connect", daemon=True).start()
+    return future.result(timeout=seconds)
+
+
+def _address_in_file(path: Path) -> str:
+    """The address in a scheduler file. Raises TracehoundError if it is none."""
+    remedy = "--cluster takes tcp://HOST:8786, or the file that a scheduler writes with --scheduler-file"
+    if not path.is_file():
+        raise TracehoundError(f"no scheduler file {printable(str(path))}", remedy=remedy)
+    try:
+        return str(msgspec.json.decode(path.read_bytes(), type=_SchedulerFile).address)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise TracehoundError("is no scheduler file", path, remedy=remedy) from error
+
+
+class _SchedulerFile(msgspec.Struct):
+    """What is needed of a scheduler file."""
+
+    address: str
 
 
 def _require_workers(client: Client, address: str) -> None:

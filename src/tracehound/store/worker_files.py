@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from tracehound.errors import TracehoundError, is_url_path, path_text
 from tracehound.model.deferred_frames import DeferredFacets
 from tracehound.model.notes import Note
-from tracehound.model.trace import COUNTERS, OPS, FileFrames
+from tracehound.model.trace import OPS, FileFrames
 from tracehound.store import trace_cache
 from tracehound.store.trace_files import TraceFile
 from tracehound.store.trace_reader import ReadContext, TraceReader, is_url, open_trace_files
@@ -74,11 +74,11 @@ def find_on_worker(settings: WorkerSettings, run: str | None) -> FilesOfTrace:
 
 
 def read_on_worker(file: TraceFile, settings: WorkerSettings, devices_only: bool = False) -> FileFrames:  # noqa: FBT001, FBT002
-    """The frames of a file without its events, ops and samples, read in a worker. Raises TracehoundError."""
+    """The frames of a file without its events and ops, read in a worker. Raises TracehoundError."""
     opened = OpenedOnWorker(file, settings, devices_only)
     frames = opened()
     return replace(
-        frames.with_frames(ops=pl.DataFrame(schema=OPS), counters=pl.DataFrame(schema=COUNTERS)),
+        frames.with_frames(ops=pl.DataFrame(schema=OPS)),
         make_scan=partial(_scan, opened),
         facets=DeferredFacets({name: partial(_scan_facet, opened, name) for name in frames.facets}),
         places=None,

@@ -9,7 +9,7 @@ import platform
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from typing import Final, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -48,7 +48,8 @@ class ClusterExecutor(Executor):
     ) -> Iterator[tuple[K, Future[T]]]:
         """Submit the calls, as many at a time as keep the workers busy; yields each when it is done, with its key.
 
-        `listen` is called now and then and may raise, which cancels the calls that are left.
+        `listen` is called now and then and may raise, which cancels the calls that are left. Raises BrokenExecutor if
+        the cluster is gone.
         """
         waiting, running = iter(calls), dict[Future[T], K]()
         try:
@@ -58,11 +59,19 @@ class ClusterExecutor(Executor):
                 if not running:
                     return
                 listen()
+                self.check_alive()
                 for future in wait(running, _POLL_SECONDS, FIRST_COMPLETED).done:
                     yield running.pop(future), future
         finally:
             for future in running:
-                future.cancel()
+                self.cancel(future)
+
+    def check_alive(self) -> None:
+        """Raise BrokenExecutor if the workers are gone for good."""
+
+    def cancel(self, future: Future[Any]) -> None:
+        """Cancel a call that nobody needs any more."""
+        future.cancel()
 
     def close(self) -> None:
         """Leave the workers; the Executor that was given stays open."""

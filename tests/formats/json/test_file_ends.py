@@ -115,6 +115,7 @@ def test_damage_is_no_error(tmp_path, text, claims):
 
 def test_real_files_claim_what_they_say_when_read(shared):
     paths = [path for path in (shared / "traces" / "kineto").glob("*/*") if path.stat().st_size < 300_000]
+    paths = [path for path in paths if path.parent.name != "memory_timeline"]
     claimed = 0
     for path in paths:
         facts, claims = KINETO.read(path).facts, kineto.read_claims(path)

@@ -167,7 +167,7 @@ def assemble_file(decoded: DecodedFile, spill: Spill = Spill(), size: int = BATC
     return FileFrames(
         path=decoded.path,
         format=decoded.format,
-        make_scan=lambda: scan,
+        make_scan=scan.lazy,
         small_frames=small_frames(
             lanes=pl.concat([event_lanes, _counter_lanes(counters, lanes.height)]) if counters.lanes else event_lanes,
             ranks=ranks,

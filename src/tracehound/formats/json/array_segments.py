@@ -283,8 +283,8 @@ class _SegmentReader(Generic[Some, E]):
             for event, span in zip(elements.events, elements.spans, strict=True)
             if event is not None
         ]
-        with memoryview(self._window.buffer) as view:
-            events = [self._shape.lenient(event, bytes(view[1 + low : 1 + high])) for event, (low, high) in found]
+        view = memoryview(self._window.buffer)
+        events = [self._shape.lenient(event, bytes(view[1 + low : 1 + high])) for event, (low, high) in found]
         for ordinal, (event, (start, stop)) in enumerate(found, segment.elements):
             at = self._window.base + 1 + start
             segment.places.append((at, stop - start, ordinal, 1))

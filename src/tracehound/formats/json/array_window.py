@@ -116,12 +116,17 @@ class SlidingWindow:
         self._separator = b""
 
     def fill(self) -> None:
-        """Read until the window is full or the file ends; the buffer grows as it fills."""
+        """Read until the window is full or the file ends; the buffer grows as it fills.
+
+        A larger buffer replaces the old one: this cannot be resized while another thread, such as a sampling profiler,
+        holds the frame of a call that was given a view of it.
+        """
         while self._have < self._width and not self._dry:
             if self._have == len(self.buffer):
-                self.buffer.extend(bytes(min(max(self._have, _FIRST_READ), self._width - self._have)))
-            with memoryview(self.buffer) as view:
-                count = self.stream.readinto(view[self._have :])
+                larger = bytearray(self._have + min(max(self._have, _FIRST_READ), self._width - self._have))
+                larger[: self._have] = self.buffer
+                self.buffer = larger
+            count = self.stream.readinto(memoryview(self.buffer)[self._have :])
             self._have += count
             self._dry = count == 0
 
@@ -139,8 +144,8 @@ class SlidingWindow:
 
     def drop(self, count: int) -> None:
         """Advance by `count` of the bytes that are seen."""
-        with memoryview(self.buffer) as view:
-            view[: self._have - count] = view[count : self._have]
+        view = memoryview(self.buffer)
+        view[: self._have - count] = view[count : self._have]
         self.base += count
         self._have -= count
 
@@ -254,8 +259,7 @@ class SlidingWindow:
         before, behind = buffer[0], buffer[end]
         buffer[0], buffer[end] = _OPEN, _CLOSE
         try:
-            with memoryview(buffer) as view, view[: end + 1] as data:
-                return decode(data)
+            return decode(memoryview(buffer)[: end + 1])
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
         finally:
@@ -263,13 +267,13 @@ class SlidingWindow:
 
     def find_invalid_utf8(self, end: int) -> int | None:
         """Return the first byte before `end` that is not UTF-8: a typed decoder checks only the decoded fields."""
-        with memoryview(self.buffer) as view, view[:end] as data:
-            if np.frombuffer(data, np.uint8).max(initial=0) < 128:  # takes a tenth of the time
-                return None
-            try:
-                str(data, "utf-8")
-            except UnicodeDecodeError as error:
-                return error.start
+        data = memoryview(self.buffer)[:end]
+        if np.frombuffer(data, np.uint8).max(initial=0) < 128:  # takes a tenth of the time
+            return None
+        try:
+            str(data, "utf-8")
+        except UnicodeDecodeError as error:
+            return error.start
         return None
 
     def _is_boundary(self, cut: EventBoundary) -> bool:
