@@ -225,3 +225,18 @@ def test_a_late_device_is_told_with_what_its_host_did() -> None:
 
 def test_idle_time_that_lateness_explains_is_not_told_as_low_utilization() -> None:
     assert rows_with(sleep_on_one_device(), "idle for more than half") == []
+
+
+def test_ranks_that_are_late_at_once_cost_the_wait_once(tmp_path: Path) -> None:
+    """Four of eight ranks, each on a host of its own, come 400 us late to every collective."""
+    ranks = [Rank(number, 8, machine=f"node{number}") for number in range(8)]
+    for rank in ranks:
+        late = 400 * (rank.rank % 2)
+        for number in range(4):
+            at = 2000 * number
+            rank.step(number, at, at + 1000)
+            rank.kernel("gemm", at + 1, at + 10, at + 100 + late)
+            rank.collective(at + 2, at + 101 + late, at + 600, Seq=number)
+    (row,) = rows_with(find_rows(job(tmp_path, *ranks)), "late at once")
+    assert row["cost"] == 200 * US  # half of the ranks wait
+    assert "ranks 1, 3, 5, 7 are late, often at the same collectives" in row["evidence"]

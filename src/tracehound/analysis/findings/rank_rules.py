@@ -27,7 +27,7 @@ from tracehound.analysis.findings.transfer_rules import OF_LATE_RANKS, gain_of_o
 from tracehound.analysis.hosts.thread_activity import LOADER, LOADING, event_activity
 from tracehound.analysis.packed_tables import pack_tables
 from tracehound.analysis.rank_trace import RankTrace
-from tracehound.analysis.ranks.lateness import LAUNCH_DELAY, LateRanks
+from tracehound.analysis.ranks.lateness import LAUNCH_DELAY, LateRanks, time_waited_for
 from tracehound.analysis.result import Options
 from tracehound.model.short_names import shorten_kernel_name
 from tracehound.model.units import count_noun, format_duration, format_ranks
@@ -244,19 +244,25 @@ def _late_entry(group: LateRanks, evidence: Evidence) -> tuple[str, str] | None:
 
 
 def _find_moving_lateness(evidence: Evidence, costly: list[LateRanks]) -> Iterator[Finding]:
-    """Ranks that are late in turn, none of them for long, but together."""
+    """Ranks that are late in turn, none of them for long, or many at the same time."""
     rest = [group for group in evidence.late_groups if group not in costly and group.time_lost]
-    gain = evidence.per_step(sum(group.waited for group in rest), evidence.context.ranks.height)
+    waited = time_waited_for(rest)
+    gain = evidence.per_step(waited, evidence.context.ranks.height)
     share = evidence.share_of_base(gain)
     if len(rest) < 2 or share <= LATE_SHARE:
         return
     ranks = sorted({rank for group in rest for rank in group.ranks})
     causes = list(dict.fromkeys(shorten(group.cause) for group in rest if group.cause))
     per = " per step" if evidence.steps else ""
+    if sum(group.waited for group in rest) > _AT_ONCE * waited:
+        what, who = "several ranks are late at once", f"{format_ranks(ranks)} are late, often at the same collectives"
+    else:
+        what = "lateness moves from rank to rank"
+        who = f"{format_ranks(ranks)} are late in turn, most often {rest[0].ranks_text}"
+    why = f"; they spend more time in {', '.join(causes[:3])}" if causes else ""
     yield Finding(
-        f"lateness moves from rank to rank; an average rank waits {format_duration(gain)}{per}",
-        f"{percent(share)} of {evidence.time_phrase}; {format_ranks(ranks)} are late in turn, most often"
-        f" {rest[0].ranks_text}" + (f"; they spend more time in {', '.join(causes[:3])}" if causes else ""),
+        f"{what}; an average rank waits {format_duration(gain)}{per}",
+        f"{percent(share)} of {evidence.time_phrase}; {who}{why}",
         "uneven work (lengths of samples, garbage collection, noise of the machine) makes another rank late each time:"
         " balance the work per step, collect garbage on all ranks at once, pin processes to cores",
         FindingLocation.from_row(rest[0].latest_row),
@@ -266,6 +272,9 @@ def _find_moving_lateness(evidence: Evidence, costly: list[LateRanks]) -> Iterat
         command="stragglers",
     )
 
+
+_AT_ONCE: Final = 1.5
+"""Ranks are late at once if the others wait for this many of them on average."""
 
 RULES: Final = (
     Rule(

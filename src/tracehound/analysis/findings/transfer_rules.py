@@ -22,7 +22,7 @@ from tracehound.analysis.findings.advice import (
 from tracehound.analysis.findings.evidence import Evidence, Finding, FindingLocation, Rule
 from tracehound.analysis.hosts.thread_activity import COPYING
 from tracehound.analysis.rank_trace import RankTrace
-from tracehound.analysis.ranks.lateness import LateRanks
+from tracehound.analysis.ranks.lateness import LateRanks, time_waited_for
 from tracehound.analysis.ranks.process_groups import missing_job_ranks_notes
 from tracehound.analysis.ranks.rank_collectives import MAX_LINK_BANDWIDTH, bus_factor_column
 from tracehound.analysis.result import Options, concat_tables
@@ -144,7 +144,7 @@ def _find_host_communication(evidence: Evidence) -> Iterator[Finding]:
         return
     longest = steps.row(steps["communication"].arg_max() or 0, named=True)
     mean = float(steps["communication"].to_numpy().mean())
-    waiting = sum(evidence.per_step(group.waited, steps["rank"].n_unique()) for group in evidence.late_groups)
+    waiting = evidence.per_step(time_waited_for(evidence.late_groups), steps["rank"].n_unique())
     cost = max(round(mean) - waiting, 0)
     share = evidence.share_of_base(cost)
     if share <= COMMUNICATION_SHARE:

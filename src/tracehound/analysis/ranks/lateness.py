@@ -236,10 +236,10 @@ class LateRanks(Struct, frozen=True):
     """Ranks that were late together. Times in ps; `latest_row` is the row of their latest step.
 
     `late` is the time in which any of them was late, `time_lost` the time in which any other waited meanwhile with
-    nothing to compute, and `waited` that time summed over ranks; `waiting` are the others that waited long. `cause` is
-    the activity with the largest excess over the other ranks, `excess` its total: for ranks of one host the host's
-    activity counts once in a step. `steps` counts those in which others waited, or if none did, those in which they
-    were late.
+    nothing to compute, and `waited` that time summed over ranks, with the intervals `waits`; `waiting` are the others
+    that waited long. `cause` is the activity with the largest excess over the other ranks, `excess` its total: for
+    ranks of one host the host's activity counts once in a step. `steps` counts those in which others waited, or if
+    none did, those in which they were late.
     """
 
     ranks: tuple[int, ...]
@@ -251,6 +251,7 @@ class LateRanks(Struct, frozen=True):
     cause: str | None
     excess: int
     latest_row: Mapping[str, Any]
+    waits: pl.DataFrame
 
     @property
     def ranks_text(self) -> str:
@@ -311,7 +312,15 @@ def _summarize_late_ranks(rows: pl.DataFrame) -> LateRanks:
     waiting = tuple(sorted(rank for rank, time in times.items() if time >= much and rank not in who))
     counted_rows = rows.filter(pl.col("waits").list.len() > 0) if times else rows
     steps = counted_rows["step"].drop_nulls().n_unique()
-    return LateRanks(who, late, _union_length(waits), sum(times.values()), waiting, steps, cause, excess, latest)
+    return LateRanks(who, late, _union_length(waits), sum(times.values()), waiting, steps, cause, excess, latest, waits)
+
+
+def time_waited_for(groups: Sequence[LateRanks]) -> int:
+    """The time that ranks waited for any of these, summed over the waiting ranks.
+
+    A rank that waits for several, as where these come at the same time, waits once.
+    """
+    return sum(_union_length_per_rank(pl.concat([group.waits for group in groups])).values()) if groups else 0
 
 
 def _union_length(intervals: pl.DataFrame) -> int:
