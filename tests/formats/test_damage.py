@@ -20,6 +20,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from extremes import chrome
 from short import first, some
 from tracehound.cli.main import main
 from tracehound.draw.notes import note_text
@@ -491,6 +492,20 @@ def test_another_recording_behind_the_first_is_told_of(
     assert note_text(note) == told
 
 
+def test_another_profile_of_xla_behind_the_first_is_told_of(tmp_path: Path) -> None:
+    """Its events end with an empty one, and nothing of the document follows them."""
+    path, document = tmp_path / "vm.trace.json", chrome()
+    one = json.dumps({"displayTimeUnit": "ns", "traceEvents": [*document["traceEvents"], {}]})
+    path.write_text(one)
+    alone = detect_format(path).read(path)
+    path.write_text(one + one)
+    joined = detect_format(path).read(path)
+    assert joined.events.equals(alone.events)
+    assert [note_text(note) for note in set(joined.notes) - set(alone.notes)] == [
+        f"a second recording of {len(one):,} bytes follows in the file: split the file and open both"
+    ]
+
+
 @pytest.mark.parametrize("between", ["", "\n"])
 def test_zeros_at_the_end_of_a_file_are_left_out(between: str, tmp_path: Path) -> None:
     path, text = tmp_path / "a.json", json.dumps({"traceEvents": EVENTS, **HEAD})
@@ -626,7 +641,11 @@ def test_brackets_that_a_hole_left_end_nothing(tmp_path: Path, torn: str, count:
 @pytest.mark.parametrize(
     ("between", "events", "said"),
     [
-        ("]}\n{", 3, ("repaired", "stray characters between events", 1)),
+        (
+            "]}\n{",
+            1,
+            ("dropped", "a second recording of 186 bytes follows in the file: split the file and open both", 1),
+        ),
         ("], ", 1, ("dropped", "events in a second array of that name", 2)),
     ],
     ids=["one after the other", "of one object"],

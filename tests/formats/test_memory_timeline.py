@@ -174,6 +174,7 @@ def test_the_curve_ends_where_it_ends(tmp_path: Path) -> None:
     [
         (json.dumps(ROWS)[:-20], 7, "the memory timeline ends early"),
         (json.dumps([*ROWS[:3], "x", [1, 2], [1, 2, 3, 1e300], [1, 1, True, 0]]), 3, "not four whole numbers"),
+        (json.dumps(ROWS) + "\n" + json.dumps(ROWS), len(ROWS), "a second recording of"),
     ],
 )
 def test_what_is_damaged_is_said(tmp_path: Path, text: str, kept: int, words: str) -> None:

@@ -23,6 +23,7 @@ from tracehound.formats.assembly.counter_samples import FileCounters
 from tracehound.formats.assembly.file_assembly import DecodedFile, assemble_file
 from tracehound.formats.file_signatures import UTF8_BOM
 from tracehound.formats.inflate import SectionReader, read_all, read_section
+from tracehound.formats.json.array_segments import ANOTHER_RECORDING
 from tracehound.formats.spill import Spill
 from tracehound.formats.value_bounds import MAX_BYTES, MAX_DISTANCE_NS, valid_wall_clock
 from tracehound.model.facet_schemas import FACET_SCHEMAS, UNKNOWN_DEVICE
@@ -119,6 +120,12 @@ def _parse_rows(text: bytes, path: Path) -> tuple[npt.NDArray[np.int64], tuple[N
     try:
         found = msgspec.json.decode(text, type=list[Any])
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        if second := _NEXT_LIST.search(text):
+            size = len(text) - second.end()
+            values = (("bytes", size), ("exact", True))
+            where = f"byte {second.end():,}"
+            notes.append(Note("dropped", ANOTHER_RECORDING, where=where, values=values))
+            text = text[: second.end()]
         found, ends_early = _salvage_rows(text)
         if not any(map(_is_row, found)):
             raise TracehoundError("no row of a memory timeline can be read", path) from None
@@ -135,6 +142,10 @@ def _parse_rows(text: bytes, path: Path) -> tuple[npt.NDArray[np.int64], tuple[N
         first = f"row {positions[int(np.argmax(too_large))]:,}"
         notes.append(Note("dropped", "rows_too_large", int(np.count_nonzero(too_large)), where=first))
     return rows[~too_large], tuple(notes)
+
+
+_NEXT_LIST: Final = re.compile(rb"\]\s*\](?=\s*\[\s*\[)")
+"""The end of a list of rows before another one, as in files that were joined."""
 
 
 def _salvage_rows(text: bytes) -> tuple[list[Any], bool]:

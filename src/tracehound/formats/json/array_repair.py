@@ -51,8 +51,12 @@ inside one; it may lie inside a list of objects among an event's args.
 """
 
 _START: Final = re.compile(rb'\{\s*"(?:' + _KEYS.encode() + rb')"\s*:')
-_END: Final = re.compile(rb'\]\s*+(?:(?:\}\s*+)?+,\s*"|[\s}]*+$)')
-"""The end of the array: the end of the file or metadata follows. Other brackets end it where no event follows them."""
+_END: Final = re.compile(
+    rb'\]\s*+(?:(?:\}\s*+)?+,\s*"|[\s}]*+$|\}\s*+(?!\{\s*"(?:' + _KEYS.encode() + rb')"\s*:)[\[{]\s*[{"])'
+)
+"""The end of the array: the end of the file, metadata or another document follows. Other brackets end it where no event
+follows them.
+"""
 
 _ARRAY_END: Final = re.compile(rb"\}[\s,]*(?=\])")
 _GOES_ON: Final = re.compile(rb'\s*(?:\]|,\s*(?:[^"\s]|"[^"]*"\s*[^:\s]))')

@@ -45,6 +45,7 @@ _NEAR_END_OF_ARRAY: Final = 1 << 16
 _MOST_EARLY_ENDS: Final = 16
 """So many early ends of the array are passed over: the text behind each is parsed."""
 
+ANOTHER_RECORDING: Final = "another_recording_behind"
 EVENTS_OF_OTHERS: Final = "events_of_another_recording"
 
 LONGEST_TAIL: Final = 16 << 20
@@ -396,9 +397,7 @@ class _SegmentReader(Generic[Some, E]):
             b'"traceEvents"' in rest[other_document.end() :] or rest[other_document.end()] == _BRACKET
         ):
             size, exact = len(rest) - other_document.end(), self._window.is_at_file_end
-            segment.repairs.add_repair(
-                "dropped", "another_recording_behind", at + other_document.end(), bytes=size, exact=exact
-            )
+            segment.repairs.add_repair("dropped", ANOTHER_RECORDING, at + other_document.end(), bytes=size, exact=exact)
             return rest[: other_document.end()]
         sound = rest.rstrip(b"\0 \t\r\n")
         if b"\0" in rest[len(sound) :]:
