@@ -140,7 +140,7 @@ def _address_in_file(path: Path) -> str:
 
 
 class _SchedulerFile(msgspec.Struct):
-    """What is needed of a scheduler file."""
+    """The needed part of a scheduler file."""
 
     address: str
 
