@@ -124,12 +124,12 @@ def _map_all_ranks(
 
 def _map_on_cluster(
     asked: Sequence[tuple[Analysis, Options]], ranks: Iterator[DeferredRank], cluster: ClusterExecutor
-) -> list[list[pl.DataFrame]]:
+) -> Iterator[list[pl.DataFrame]]:
     """The tables of each rank, in the order of ranks. The ranks of a host are mapped together, where its file is.
 
     Raises TracehoundError if workers are killed again and again.
     """
-    tables = dict[int, list[list[pl.DataFrame]]]()
+    done, following = dict[int, list[list[pl.DataFrame]]](), 0
     hosts = (list(of_host) for _, of_host in groupby(ranks, key=attrgetter("host")))
     calls = (
         (number, partial(cluster.submit_near, host[0].file.worker, map_host, asked, host))
@@ -137,11 +137,13 @@ def _map_on_cluster(
     )
     try:
         for number, future in cluster.run_all(calls):
-            tables[number] = cluster.result(future)
+            done[number] = cluster.result(future)
+            while following in done:
+                yield from done.pop(following)
+                following += 1
     except BrokenExecutor as error:
         remedy = "look at its logs; do the workers have enough memory?"
         raise TracehoundError(f"{cluster.name}: {error}", remedy=remedy) from error
-    return [rank for number in sorted(tables) for rank in tables[number]]
 
 
 def map_host(asked: Sequence[tuple[Analysis, Options]], ranks: Sequence[DeferredRank]) -> list[list[pl.DataFrame]]:

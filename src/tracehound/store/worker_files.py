@@ -59,7 +59,6 @@ class FilesOfTrace(Struct, frozen=True):
     files: tuple[TraceFile, ...]
     notes: tuple[Note, ...]
     listed: frozenset[Path]
-    worker: str
 
 
 def find_on_worker(settings: WorkerSettings, run: str | None) -> FilesOfTrace:
@@ -70,7 +69,7 @@ def find_on_worker(settings: WorkerSettings, run: str | None) -> FilesOfTrace:
             reader = open_trace_files(settings.paths, run, context)
         except TracehoundError as error:
             raise _add_worker(error) from None
-    return FilesOfTrace(reader.name, reader.files, tuple(reader.notes), reader.listed, current_worker())
+    return FilesOfTrace(reader.name, reader.files, tuple(reader.notes), reader.listed)
 
 
 def read_on_worker(file: TraceFile, settings: WorkerSettings, devices_only: bool = False) -> FileFrames:  # noqa: FBT001, FBT002

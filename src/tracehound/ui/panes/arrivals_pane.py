@@ -33,7 +33,7 @@ from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.draw.text_wrapping import wrap_paragraphs
 from tracehound.ui.bindings.keys import textual_bindings
 from tracehound.ui.themes import appearance_of
-from tracehound.ui.widgets.cursor_list import RowsAwaited
+from tracehound.ui.widgets.cursor_list import DrawnResult
 from tracehound.ui.wording import messages
 
 TimeWindow = tuple[int, int]
@@ -41,7 +41,7 @@ TimeWindow = tuple[int, int]
 _SEGMENT_KINDS: Final[Mapping[str, str]] = {"wait": "sync", "transfer": "collective"}
 
 
-class ArrivalsPane(RowsAwaited, can_focus=True, inherit_bindings=False):
+class ArrivalsPane(DrawnResult, can_focus=True, inherit_bindings=False):
     """One bar for each rank, first arrival on top: wait, then transfer."""
 
     BINDINGS = textual_bindings("arrivals")
@@ -77,8 +77,6 @@ class ArrivalsPane(RowsAwaited, can_focus=True, inherit_bindings=False):
     def __init__(self, glyphs: Glyphs = UNICODE) -> None:
         super().__init__(id="pane-arrivals")
         self._glyphs = glyphs
-        self._result: Result | None = None
-        self._message = ""
         self._scope_text = ""
         self._collective_numbers: list[int] = []
         self._shown_collective: tuple[int, CollectiveArrivals] | None = None
@@ -111,25 +109,10 @@ class ArrivalsPane(RowsAwaited, can_focus=True, inherit_bindings=False):
         calls = [row["event"] for row in self.collective.rows] if self.collective is not None else []
         self.cursor = calls.index(event) if event in calls and not on_last else len(calls) - 1
 
-    def show_failure(self, message: str) -> None:
-        """Show why there is no result, in one line."""
-        self.clear_result()
-        self._message = message
-        self.forget_postponed()
-        self.awaits_rows = False
-        self.refresh()
-
-    def show_waiting(self, message: str) -> None:
-        """Show that a result is being computed, unless one is shown."""
-        if self._result is None:
-            self._message = message
-            self.awaits_rows = True
-            self.refresh()
-
     def clear_result(self) -> None:
         """Remove the result, since its rows no longer mean the same."""
-        self._result, self._shown_collective, self._collective_numbers = None, None, []
-        self.refresh()
+        self._shown_collective, self._collective_numbers = None, []
+        super().clear_result()
 
     @property
     def _rows(self) -> pl.DataFrame:

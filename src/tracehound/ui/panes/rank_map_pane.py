@@ -62,7 +62,7 @@ from tracehound.draw.text_wrapping import shorten_at_word, wrap_paragraphs
 from tracehound.model.units import count_noun
 from tracehound.ui.bindings.keys import textual_bindings
 from tracehound.ui.themes import appearance_of
-from tracehound.ui.widgets.cursor_list import RowsAwaited
+from tracehound.ui.widgets.cursor_list import DrawnResult
 from tracehound.ui.wording import messages
 
 TimeWindow = tuple[int, int]
@@ -81,7 +81,7 @@ FOOT_LINES: Final = 2
 NAME: Final = "rank_map"
 
 
-class RankMapPane(RowsAwaited, can_focus=True, inherit_bindings=False):
+class RankMapPane(DrawnResult, can_focus=True, inherit_bindings=False):
     """A line for each rank, or for each bin of ranks, with a cell for each step or bin of steps."""
 
     BINDINGS = textual_bindings("map")
@@ -123,11 +123,9 @@ class RankMapPane(RowsAwaited, can_focus=True, inherit_bindings=False):
     def __init__(self, glyphs: Glyphs = UNICODE) -> None:
         super().__init__(id=f"pane-{NAME}")
         self._glyphs = glyphs
-        self._result: Result | None = None
         self._data: RankMapData | None = None
         self._matrix: RankMatrix | None = None
         self._headlines: dict[str, str] = {}
-        self._message = ""
         self._scope_text = ""
         self._cursor_moved = False
         self._cached_levels: tuple[object, npt.NDArray[np.int8]] | None = None
@@ -193,25 +191,10 @@ class RankMapPane(RowsAwaited, can_focus=True, inherit_bindings=False):
             kept = new.find_cell(int(old.ranks[self.view.row]), int(old.steps[self.view.column]))
         return kept or new.standout_cell or (0, 0)
 
-    def show_failure(self, message: str) -> None:
-        """Show why there is no result, in one line."""
-        self.clear_result()
-        self._message = message
-        self.forget_postponed()
-        self.awaits_rows = False
-        self.refresh()
-
-    def show_waiting(self, message: str) -> None:
-        """Show that a result is being computed, unless one is shown."""
-        if self._result is None:
-            self._message = message
-            self.awaits_rows = True
-            self.refresh()
-
     def clear_result(self) -> None:
         """Remove the result, since its rows no longer mean the same."""
-        self._result, self._data, self._matrix = None, None, None
-        self.refresh()
+        self._data, self._matrix = None, None
+        super().clear_result()
 
     @property
     def has_no_rows(self) -> bool:

@@ -16,6 +16,8 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
+from tracehound.analysis.result import Result
+
 ACTIONS_WITHOUT_ROWS: Final = ("ask('filter')", "ask('unfilter')", "ask('save')", "ask('find')", "ask('table')")
 """Actions of panes that make sense before there are rows: they open prompts, or show another widget."""
 
@@ -57,6 +59,33 @@ class RowsAwaited(Widget):
     async def _run_actions(self, actions: Sequence[str]) -> None:
         for action in actions:
             await self.run_action(action)
+
+
+class DrawnResult(RowsAwaited):
+    """Widget that draws one result, or in its place a message."""
+
+    _result: Result | None = None
+    _message: str = ""
+
+    def show_failure(self, message: str) -> None:
+        """Show why there is no result, in one line."""
+        self.clear_result()
+        self._message = message
+        self.forget_postponed()
+        self.awaits_rows = False
+        self.refresh()
+
+    def show_waiting(self, message: str) -> None:
+        """Show that a result is being computed, unless one is shown."""
+        if self._result is None:
+            self._message = message
+            self.awaits_rows = True
+            self.refresh()
+
+    def clear_result(self) -> None:
+        """Remove the result, since its rows no longer mean the same."""
+        self._result = None
+        self.refresh()
 
 
 class CursorList(ScrollView, RowsAwaited, can_focus=True, inherit_bindings=False):
