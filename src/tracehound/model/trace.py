@@ -185,15 +185,18 @@ PROFILERS: Mapping[str, Profiler] = {
 """The profiler whose terms the files of a format use."""
 
 
-SMALL_FRAMES: Mapping[str, pl.Schema] = MappingProxyType(
-    {"lanes": LANES, "ranks": RANKS, "steps": STEPS, "ops": OPS, "counters": COUNTERS}
-)
+SMALL_FRAMES: Mapping[str, pl.Schema] = MappingProxyType({"lanes": LANES, "ranks": RANKS, "steps": STEPS, "ops": OPS})
 """The frames of a file that are in memory."""
 
 
 def small_frames(**frames: pl.DataFrame) -> dict[str, pl.DataFrame]:
     """The small frames of a file: those given, and empty ones."""
     return {name: frames.get(name, pl.DataFrame(schema=columns)) for name, columns in SMALL_FRAMES.items()}
+
+
+def no_counters() -> pl.DataFrame:
+    """The samples of a file without counters."""
+    return pl.DataFrame(schema=COUNTERS)
 
 
 class Host(Struct, frozen=True):
@@ -214,14 +217,15 @@ class FileFrames(Struct, frozen=True, eq=False):
     """The frames of one ingested file. Ids are rows of its own frames, times are ps from `wall_ns` (None: unknown).
 
     `make_scan` gives `scan` (the events, maybe on disk), which is made when it is needed, since a query takes as much
-    memory as hundreds of events. `small_frames` has those of `SMALL_FRAMES`, with the schemas above and local ids:
-    `lane`, `op`, `parent`, `launch` and `event` are rows, `host` a position in `hosts`, `rank` a row of
-    `ranks`. `facets` are those of `FACET_SCHEMAS` that the file has; their `record` is that of an event. `facts` is
-    what the file says about its run beside its events. `ranks.rank` is the recorded rank (null: none). `places` is what
-    the format needs to find the args of an event again, still encoded in frames from a cache. `cache_folder` holds the
-    frames, or a copy of them; None without a cache. `state` is that of the file just before it was read; None if there
-    is no file. `reopen` gives the frames in another process, without a copy of what this one has in memory; None where
-    all of it is on the disk, or nowhere else. `worker` is the worker of a cluster that read the file; empty for others.
+    memory as hundreds of events; `make_counters` gives `counters`. `small_frames` has those of `SMALL_FRAMES`, with the
+    schemas above and local ids: `lane`, `op`, `parent`, `launch` and `event` are rows, `host` a position in `hosts`,
+    `rank` a row of `ranks`. `facets` are those of `FACET_SCHEMAS` that the file has; their `record` is that of an
+    event. `facts` is what the file says about its run beside its events. `ranks.rank` is the recorded rank (null:
+    none). `places` is what the format needs to find the args of an event again, still encoded in frames from a cache.
+    `cache_folder` holds the frames, or a copy of them; None without a cache. `state` is that of the file just before it
+    was read; None if there is no file. `reopen` gives the frames in another process, without a copy of what this one
+    has in memory; None where all of it is on the disk, or nowhere else. `worker` is the worker of a cluster that read
+    the file; empty for others.
     """
 
     path: Path
@@ -238,6 +242,7 @@ class FileFrames(Struct, frozen=True, eq=False):
     facets: Mapping[str, pl.LazyFrame] = field(default_factory=dict)
     reopen: Callable[[], FileFrames] | None = None
     worker: str = ""
+    make_counters: Callable[[], pl.DataFrame] = no_counters
 
     @property
     def lanes(self) -> pl.DataFrame:
@@ -261,8 +266,8 @@ class FileFrames(Struct, frozen=True, eq=False):
 
     @property
     def counters(self) -> pl.DataFrame:
-        """The samples of counters, in the schema `COUNTERS`."""
-        return self.small_frames["counters"]
+        """The samples of counters, in the schema `COUNTERS`; read from the disk each time where they are there."""
+        return self.make_counters()
 
     def with_frames(self, **frames: pl.DataFrame) -> FileFrames:
         """Return the file with these small frames in place of its own."""
@@ -305,7 +310,7 @@ class MergedFile(Struct, frozen=True, eq=False, dict=True):
         """Without the frames that other processes do not need."""
         source = self.source
         if isinstance(source, FileFrames):
-            needed = source.with_frames(lanes=_NO_LANES, counters=_NO_SAMPLES)
+            needed = replace(source.with_frames(lanes=_NO_LANES), make_counters=no_counters)
             source = source.reopen or replace(needed, facts=FileFacts(), notes=(), places=None)
         return type(self), (source, self.index, self.ranks, self.shift, self.first_steps)
 
@@ -342,13 +347,18 @@ class MergedFile(Struct, frozen=True, eq=False, dict=True):
         """The ops of the file, in the schema `OPS`."""
         return self.frames.ops.with_columns(id_of(self.index, pl.col("op")))
 
+    @property
+    def counters(self) -> pl.DataFrame:
+        """The samples of the file's counters, in the schema `COUNTERS`."""
+        return self.frames.counters.with_columns(id_of(self.index, pl.col("lane")), pl.col("time") + self.shift)
+
     def _scan_facet(self, name: str) -> pl.LazyFrame:
         facet = self.frames.facets[name]
         return facet.with_columns(pl.col("time") + self.shift) if "time" in FACET_SCHEMAS[name] else facet
 
 
 _ID_COLUMNS = ("id", "lane", "parent", "launch", "op")
-_NO_LANES, _NO_SAMPLES = pl.DataFrame(schema=LANES), pl.DataFrame(schema=COUNTERS)
+_NO_LANES = pl.DataFrame(schema=LANES)
 
 
 def shift_step_numbers(first_steps: Mapping[int, int]) -> pl.Expr:
@@ -394,6 +404,9 @@ BLOCK_EVENTS, BLOCKS_CACHED = 1 << 10, 32
 """Single events are read in blocks of `BLOCK_EVENTS`, which takes no longer than reading one event. `BLOCKS_CACHED`
 blocks are kept, of some 200 kB each."""
 
+FILES_WITH_COUNTERS_KEPT = 64
+"""The samples of so many files are kept in memory: those of the files on a screen."""
+
 
 class Trace(Struct, frozen=True, eq=False, dict=True):
     """All files that are opened together, with all their ranks; immutable. Made by `tracehound.store`.
@@ -412,7 +425,6 @@ class Trace(Struct, frozen=True, eq=False, dict=True):
     ops: pl.DataFrame
     origin_ns: int | None
     notes: tuple[Note, ...] = ()
-    counters: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=COUNTERS))
     engine_ranks: tuple[Mapping[int, int], ...] = ()
     """For each file of one of several jobs (engines of a data-parallel server) the ranks of that job: as the files
     record them, with their numbers in this trace. Empty for other files."""
@@ -446,8 +458,19 @@ class Trace(Struct, frozen=True, eq=False, dict=True):
 
     def samples(self, lane: int) -> pl.DataFrame:
         """The samples of a counter, in order: `time` and `value`. Empty for a lane of events."""
-        low, high = np.searchsorted(self.counters["lane"].to_numpy(), [lane, lane + 1])
-        return self.counters.slice(int(low), int(high - low)).select("time", "value")
+        counters = self._read_counters(file_index_of(lane))
+        low, high = np.searchsorted(counters["lane"].to_numpy(), [lane, lane + 1])
+        return counters.slice(int(low), int(high - low)).select("time", "value")
+
+    @property
+    def counters(self) -> pl.DataFrame:
+        """The samples of all counters, in the schema `COUNTERS`, read each time."""
+        return pl.concat([no_counters(), *(file.counters for file in self.files)])
+
+    @cached_property
+    def _read_counters(self) -> Callable[[int], pl.DataFrame]:
+        """A cached function that reads the samples of a file."""
+        return lru_cache(FILES_WITH_COUNTERS_KEPT)(lambda index: self.files[index].counters)
 
     def event(self, event: int) -> dict[str, Any]:
         """The columns of one event. Its block is cached, since the events around it are often needed next."""

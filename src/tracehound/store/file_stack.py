@@ -1,32 +1,40 @@
-"""Frames of thousands of files in little memory: small frames stacked, and equal lists of process groups kept once."""
+"""Frames of thousands of files in little memory: small frames stacked, and equal facts kept once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Final
 
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.model.file_facts import ProcessGroup
 from tracehound.model.stacked_frames import StackedFrames
 from tracehound.model.trace import SMALL_FRAMES, FileFrames
 
+SHARED_FACTS: Final = ("groups", "devices", "programs")
+"""Facts that are long, and equal in many files: each of thousands lists all ranks, and the devices of its machine."""
+
 
 class FileStack:
-    """Small frames of files, stacked, and the process groups that they list: each of thousands lists all ranks."""
+    """Small frames of files, stacked, and the facts of `SHARED_FACTS`, each kept once."""
 
     def __init__(self) -> None:
         self._stacks = {name: StackedFrames(schema=schema) for name, schema in SMALL_FRAMES.items()}
-        self._groups: dict[tuple[ProcessGroup, ...], tuple[ProcessGroup, ...]] = {}
+        self._facts: dict[Hashable, Hashable] = {}
 
     def add(self, frames: FileFrames) -> FileFrames:
         """The frames of one more file, which take less memory."""
         number = len(self._stacks["lanes"])
         for name, stack in self._stacks.items():
             stack.append(frames.small_frames[name])
-        groups = self._groups.setdefault(frames.facts.groups, frames.facts.groups)
-        facts = replace(frames.facts, groups=groups)
-        return replace(frames, small_frames=_StackedFileFrames(self._stacks, number), facts=facts)
+        facts = {name: self._keep_once(getattr(frames.facts, name)) for name in SHARED_FACTS}
+        return replace(
+            frames, small_frames=_StackedFileFrames(self._stacks, number), facts=replace(frames.facts, **facts)
+        )
+
+    def _keep_once(self, fact: Hashable) -> Hashable:
+        """The first fact that is equal to this one."""
+        return self._facts.setdefault(fact, fact)
 
 
 class _StackedFileFrames(Mapping[str, pl.DataFrame]):

@@ -17,7 +17,6 @@ from tracehound.model.ids import MAX_ROWS
 from tracehound.model.notes import Note, note
 from tracehound.model.stacked_frames import StackedFrames
 from tracehound.model.trace import (
-    COUNTERS,
     LANES,
     OPS,
     RANKS,
@@ -73,7 +72,6 @@ def merge_file_frames(
         ops=merge.ops(),
         origin_ns=clock.origin_ns,
         notes=tuple(all_notes),
-        counters=merge.counters(),
         engine_ranks=ranks_of_engines(parts, numbering.numbers),
     )
 
@@ -132,10 +130,6 @@ class _FrameMerge(Struct, frozen=True):
     def ops(self) -> pl.DataFrame:
         """The ops of all files."""
         return self._merge("ops", OPS, ids=("op",))
-
-    def counters(self) -> pl.DataFrame:
-        """The samples of all files."""
-        return self._merge("counters", COUNTERS, ids=("lane",), times=("time",))
 
     def ranks(self) -> pl.DataFrame:
         """The ranks of all files."""

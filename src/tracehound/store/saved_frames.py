@@ -24,7 +24,7 @@ from tracehound.formats.assembly.arrow_storage import (
 )
 from tracehound.model.file_facts import FileFacts
 from tracehound.model.notes import Note
-from tracehound.model.trace import SMALL_FRAMES, FileFrames, FileState
+from tracehound.model.trace import SMALL_FRAMES, FileFrames, FileState, no_counters
 
 HEAD_FILE: Final = "head.msgpack"
 EVENT_FILES_PATTERN: Final = "events-*.arrow"
@@ -42,9 +42,10 @@ class EncodedPlaces(bytes):
 
 
 class _FramesHead(msgspec.Struct, frozen=True):
-    """The content of `HEAD_FILE` after its digest: `frames` are Arrow streams, `files` size and CRC of the event files.
+    """The content of `HEAD_FILE` after its digest.
 
-    `facets` are size and CRC of the facet files. `packed` says that the events are in the columns of `write_events`.
+    `frames` are Arrow streams, and so is `counters`, which is empty without samples. `files` and `facets` have size and
+    CRC of their files. `packed` says that the events are in the columns of `write_events`.
     """
 
     format: str
@@ -54,6 +55,7 @@ class _FramesHead(msgspec.Struct, frozen=True):
     notes: tuple[Note, ...]
     places: bytes
     frames: dict[str, bytes]
+    counters: bytes
     files: dict[str, tuple[int, int]]
     facets: dict[str, tuple[int, int]]
     packed: bool
@@ -77,6 +79,7 @@ def save_frames(part: FileFrames, folder: Path) -> None:
         notes=part.notes,
         places=msgspec.msgpack.encode(part.places, enc_hook=_encode_array),
         frames={name: to_arrow_bytes(part.small_frames[name], "zstd") for name in SMALL_FRAMES},
+        counters=to_arrow_bytes(counters, "zstd") if (counters := part.counters).height else b"",
         files={file.name: _size_and_crc(file) for file in files},
         facets={file.name: _size_and_crc(file) for file in beside},
         packed=packed,
@@ -93,11 +96,7 @@ def load_frames(folder: Path, path: Path, state: FileState | None = None, *, fre
     and are not read again to check them.
     """
     try:
-        said = (folder / HEAD_FILE).read_bytes()
-        digest, encoded = said[:_DIGEST_BYTES], said[_DIGEST_BYTES:]
-        if digest != _hash_head(encoded):  # damaged Arrow would panic, not raise
-            raise DamagedFramesError(str(folder))
-        head = msgspec.msgpack.decode(encoded, type=_FramesHead)
+        head = _read_head(folder)
         files = {} if fresh else head.files | head.facets
         if any(_size_and_crc(folder / name) != checked for name, checked in files.items()):
             raise DamagedFramesError(str(folder))
@@ -119,9 +118,24 @@ def load_frames(folder: Path, path: Path, state: FileState | None = None, *, fre
             state=state,
             cache_folder=folder,
             facets=arrow_storage.scan_facet_files(tuple(head.facets), folder),
+            make_counters=partial(_read_counters, folder) if head.counters else no_counters,
         )
     except (FileNotFoundError, ValueError, KeyError, msgspec.MsgspecError, pl.exceptions.PolarsError) as error:
         raise DamagedFramesError(f"{folder}: {error}") from error
+
+
+def _read_head(folder: Path) -> _FramesHead:
+    """The head of the frames in a folder. Raises DamagedFramesError, OSError or msgspec.MsgspecError."""
+    content = (folder / HEAD_FILE).read_bytes()
+    digest, encoded = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+    if digest != _hash_head(encoded):  # damaged Arrow would panic, not raise
+        raise DamagedFramesError(str(folder))
+    return msgspec.msgpack.decode(encoded, type=_FramesHead)
+
+
+def _read_counters(folder: Path) -> pl.DataFrame:
+    """The samples of counters in a folder: they may be longer than all else of a head, and few callers need them."""
+    return pl.read_ipc_stream(io.BytesIO(_read_head(folder).counters))
 
 
 def decode_places(part: FileFrames, kind: type[Any]) -> FileFrames:

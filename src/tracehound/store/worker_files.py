@@ -80,6 +80,7 @@ def read_on_worker(file: TraceFile, settings: WorkerSettings, devices_only: bool
         frames.with_frames(ops=pl.DataFrame(schema=OPS)),
         make_scan=partial(_scan, opened),
         facets=DeferredFacets({name: partial(_scan_facet, opened, name) for name in frames.facets}),
+        make_counters=partial(_read_counters, opened),
         places=None,
         cache_folder=None,
         reopen=opened,
@@ -134,6 +135,10 @@ def _add_worker(error: TracehoundError) -> TracehoundError:
 
 def _scan(opened: OpenedOnWorker) -> pl.LazyFrame:
     return opened().scan
+
+
+def _read_counters(opened: OpenedOnWorker) -> pl.DataFrame:
+    return opened().counters
 
 
 def _scan_facet(opened: OpenedOnWorker, name: str) -> pl.LazyFrame:

@@ -173,9 +173,6 @@ def assemble_file(decoded: DecodedFile, spill: Spill = Spill(), size: int = BATC
             ranks=ranks,
             steps=steps,
             ops=ops,
-            counters=counters.samples.with_columns(pl.col("lane") + lanes.height)
-            if counters.lanes
-            else counters.samples,
         ),
         hosts=decoded.hosts,
         wall_ns=decoded.wall_ns,
@@ -183,6 +180,7 @@ def assemble_file(decoded: DecodedFile, spill: Spill = Spill(), size: int = BATC
         notes=tuple(notes),
         places=decoded.places,
         facets=facets,
+        make_counters=counters.samples.with_columns(pl.col("lane") + lanes.height).clone,
     )
 
 

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 
 from tracehound.formats.assembly.arrow_storage import LaneRowRange, iterate_in_time_order, scan_lanes
 from tracehound.formats.device_occupancy import (
@@ -83,7 +84,7 @@ def add_device_curves(frames: FileFrames) -> FileFrames:
         samples.append(
             curve.samples.select(pl.lit(lane_number, pl.Int64).alias("lane"), "time", "value").cast(COUNTERS)
         )
-    return frames.with_frames(lanes=pl.concat(lanes), counters=pl.concat(samples))
+    return replace(frames.with_frames(lanes=pl.concat(lanes)), make_counters=pl.concat(samples).clone)
 
 
 def _without_exported_curves(frames: FileFrames, curves: Sequence[_Curve]) -> FileFrames:
@@ -94,7 +95,8 @@ def _without_exported_curves(frames: FileFrames, curves: Sequence[_Curve]) -> Fi
     rows = frames.lanes.filter(role="counter").select("lane", "rank", "name").iter_rows()
     lanes = [lane for lane, rank, name in rows if (rank, current_counter_name(name)) in exported_names]
     is_other_lane = ~pl.col("lane").is_in(lanes)
-    return frames.with_frames(lanes=frames.lanes.filter(is_other_lane), counters=frames.counters.filter(is_other_lane))
+    kept = frames.with_frames(lanes=frames.lanes.filter(is_other_lane))
+    return replace(kept, make_counters=frames.counters.filter(is_other_lane).clone)
 
 
 def _curve_lane(number: int, curve: _Curve) -> pl.DataFrame:
