@@ -69,8 +69,9 @@ def assign_calls_to_groups(calls: pl.DataFrame, context: RunContext, clocks: pl.
     unmatched = _find_unmatched_calls(rows, strangers, doubtful)
     alone = unmatched.lost | unmatched.strange | unmatched.merged | unmatched.doubtful
     rows = rows.with_columns(pl.when(alone).then(-1 - pl.col("rank")).otherwise("number").alias("number"))
+    spelling = pl.col("members").cast(pl.String).hash()  # a struct would have a copy of thousands of ranks in each row
     rows = rows.with_columns(
-        pl.struct("group", "channel", "members", "of_size", "number", "engine").hash().alias("circle")
+        pl.struct("group", "channel", spelling, "of_size", "number", "engine").hash().alias("circle")
     )
     circles = _ranks_per_group(rows, known, context)
     ranks = pl.col("expected").list
