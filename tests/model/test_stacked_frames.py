@@ -39,7 +39,7 @@ def test_each_frame_is_found_again(frames: list[pl.DataFrame]) -> None:
 
 def test_alike_frames_share_one() -> None:
     stacked = StackedFrames(pl.DataFrame({"a": [number]}) for number in range(stacked_frames.STACK_SIZE))
-    assert len(stacked.stacks) == 1
+    assert len(list(stacked.stacks())) == 1
     assert stacked[-1].item() == stacked_frames.STACK_SIZE - 1
 
 

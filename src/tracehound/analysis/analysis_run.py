@@ -16,12 +16,12 @@ from msgspec.structs import replace
 
 from tracehound.analysis.analysis_settings import ChosenSettings
 from tracehound.analysis.devices.missing_data import LAUNCH_COUNTS, unrecorded_work_notes
+from tracehound.analysis.packed_tables import RankTables, make_stack
 from tracehound.analysis.rank_table_cache import is_cached, load_or_compute_table
 from tracehound.analysis.rank_trace import DeferredRank, RankTrace, SharedHostResult, deferred_ranks, run_context
 from tracehound.analysis.result import Analysis, Options, Result, empty_result
 from tracehound.analysis.topics import memory_only_note
 from tracehound.errors import TracehoundError
-from tracehound.model.stacked_frames import StackedFrames
 from tracehound.model.trace import Trace, Window, collect_frame
 from tracehound.system.cluster_executor import ClusterExecutor
 
@@ -60,16 +60,16 @@ def run_analyses(
     has_unmatched = any(facts.unmatched_launches != 0 for facts in seen.facts)
     needs_counts = has_unmatched and any(analysis.rests_on_recorded_work for analysis, _ in possible)
     questions = [*possible, *([(LAUNCH_COUNTS, Options())] if needs_counts else [])]
-    mapped = [StackedFrames() for _ in questions]
+    mapped: deque[RankTables] = deque()
     for tables in _map_all_ranks(questions, deferred_ranks(trace, window), trace, executor):
+        mapped = mapped or deque(map(make_stack, tables))
         for of_analysis, table in zip(mapped, tables, strict=True):
             of_analysis.append(table)
-    doubts = unrecorded_work_notes(mapped.pop() if needs_counts else [], seen)
-    tables_of_ranks = iter(mapped)
+    doubts = unrecorded_work_notes(mapped.pop() if needs_counts and mapped else [], seen)
     results = [
         empty_result(analysis.with_shown_columns(options.given), seen, options, why)
         if why
-        else analysis.combine(next(tables_of_ranks), seen, options)
+        else analysis.combine(mapped.popleft() if mapped else (), seen, options)
         for (analysis, options), why in zip(asked, reasons, strict=True)
     ]
     return [

@@ -19,6 +19,7 @@ from tracehound.analysis.ranks.collective_matching import (
     match_collectives,
     no_shared_collectives_notes,
 )
+from tracehound.analysis.ranks.compared_activities import compared_activities, number_calls
 from tracehound.analysis.ranks.last_arrivals import (
     LATENESS_DEFINITION,
     is_send_or_receive,
@@ -129,7 +130,9 @@ def _late_rows(
     notable_rows = _add_waits(
         late_rows.filter(pl.col("late") >= LEAST_SETTING.value_in(options.given)), matched_calls, exposed_calls
     )
-    table = _add_causes(notable_rows, matched_calls, LatenessCauses(matching.calls, pl.concat(stacks_of(activities))))
+    numbered_calls = number_calls(matching.calls)
+    compared = compared_activities(notable_rows.head(MOST_EXPLAINED), numbered_calls, lambda: stacks_of(activities))
+    table = _add_causes(notable_rows, matched_calls, LatenessCauses(numbered_calls, compared))
     short, least = late_rows.height - notable_rows.height, LEAST_SETTING.value_in(options.given)
     jitter = [note("short_latenesses_left_out", latenesses=short, least=least)] if short else []
     return table, [

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from io import BytesIO
 from itertools import groupby
 from typing import Final, overload
 
@@ -16,28 +18,31 @@ class StackedFrames(Sequence[pl.DataFrame]):
     """Frames in their order; those with the same columns that follow one another lie in one large frame.
 
     A single frame is a slice of the large one, made when it is asked for. `schema` is that of all frames, if they have
-    one: then it is not compared, which takes longer than anything else here.
+    one: then it is not compared, which takes longer than anything else here. `compressed` large frames take a tenth of
+    the memory, since most of their names repeat; one at a time is read again when it is needed.
     """
 
-    def __init__(self, frames: Iterable[pl.DataFrame] = (), schema: pl.Schema | None = None) -> None:
-        self._schema = schema
-        self._slices: list[tuple[pl.DataFrame, int, int]] = []  # for each frame the large one, first row, rows
-        self._stacks: list[pl.DataFrame] = []
-        self._loose: list[pl.DataFrame] = []  # the last frames, which are in no stack yet
+    def __init__(
+        self, frames: Iterable[pl.DataFrame] = (), schema: pl.Schema | None = None, *, compressed: bool = False
+    ) -> None:
+        self._schema, self._compressed = schema, compressed
+        self._slices: list[tuple[int, int, int]] = []  # for each frame the number of its stack, first row, rows
+        self._stacks: list[pl.DataFrame | bytes] = []
+        self._loose: list[pl.DataFrame] = []  # the last frames, each of which is a stack so far
+        self._read_stack = lru_cache(1)(self._decompress_stack)
         for frame in frames:
             self.append(frame)
 
     def append(self, frame: pl.DataFrame) -> None:
         """Add a frame at the end."""
-        self._slices.append((frame, 0, frame.height))
+        self._slices.append((len(self._stacks) + len(self._loose), 0, frame.height))
         self._loose.append(frame)
         if len(self._loose) >= STACK_SIZE:
             self._stack_loose()
 
-    @property
-    def stacks(self) -> list[pl.DataFrame]:
+    def stacks(self) -> Iterator[pl.DataFrame]:
         """The large frames and those that are in none yet: together the rows of all frames, in order."""
-        return [*self._stacks, *self._loose]
+        return map(self._stack, range(len(self._stacks) + len(self._loose)))
 
     @property
     def heights(self) -> list[int]:
@@ -58,22 +63,43 @@ class StackedFrames(Sequence[pl.DataFrame]):
         """One frame, or some."""
         if isinstance(number, slice):
             return [self[each] for each in range(*number.indices(len(self)))]
-        frame, low, height = self._slices[number]
+        stack, low, height = self._slices[number]
+        frame = self._stack(stack)
         return frame if height == frame.height else frame.slice(low, height)
+
+    def _stack(self, number: int) -> pl.DataFrame:
+        """One of the large frames, or of those that are in none yet."""
+        if number >= len(self._stacks):
+            return self._loose[number - len(self._stacks)]
+        stack = self._stacks[number]
+        return stack if isinstance(stack, pl.DataFrame) else self._read_stack(number)
+
+    def _decompress_stack(self, number: int) -> pl.DataFrame:
+        """A large frame that is compressed."""
+        stack = self._stacks[number]
+        return stack if isinstance(stack, pl.DataFrame) else pl.read_ipc_stream(BytesIO(stack))
 
     def _stack_loose(self) -> None:
         """Put the loose frames below one another."""
         number = len(self._slices) - len(self._loose)
         for _, alike in groupby(self._loose, key=lambda frame: self._schema or frame.schema):
             frames = list(alike)
-            stack, low = pl.concat(frames, rechunk=True), 0
-            self._stacks.append(stack)
+            low = 0
             for frame in frames:
-                self._slices[number] = (stack, low, frame.height)
+                self._slices[number] = (len(self._stacks), low, frame.height)
                 number, low = number + 1, low + frame.height
+            self._stacks.append(self._make_stack(frames))
         self._loose.clear()
 
+    def _make_stack(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame | bytes:
+        stack = pl.concat(frames, rechunk=True)
+        if not self._compressed:
+            return stack
+        content = BytesIO()
+        stack.write_ipc_stream(content, compression="zstd")
+        return content.getvalue()
 
-def stacks_of(frames: Sequence[pl.DataFrame]) -> Sequence[pl.DataFrame]:
+
+def stacks_of(frames: Sequence[pl.DataFrame]) -> Iterable[pl.DataFrame]:
     """Few frames with the rows of all these, where they are stacked; else the frames."""
-    return frames.stacks if isinstance(frames, StackedFrames) else frames
+    return frames.stacks() if isinstance(frames, StackedFrames) else frames

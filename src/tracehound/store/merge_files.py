@@ -138,7 +138,7 @@ class _FrameMerge(Struct, frozen=True):
             return pl.DataFrame(schema=RANKS)
         hosts = np.repeat(self.first_hosts, frames.heights)
         return (
-            pl.concat(frames.stacks)
+            pl.concat(frames.stacks())
             .with_columns(
                 pl.Series("rank", self.numbers, pl.Int32),
                 pl.col("host") + hosts,
@@ -160,7 +160,7 @@ class _FrameMerge(Struct, frozen=True):
         if "rank" in schema:
             row = pl.col("rank").cast(pl.Int64) + pl.Series(self.first_ranks[files])
             columns.append(pl.lit(pl.Series(self.numbers, dtype=pl.Int64)).gather(row).alias("rank"))
-        return pl.concat(frames.stacks).with_columns(columns).cast(schema)
+        return pl.concat(frames.stacks()).with_columns(columns).cast(schema)
 
 
 def _starts(counts: Sequence[int]) -> Ints:

@@ -43,13 +43,13 @@ from tracehound.analysis.hosts.main_activities import chosen_loader
 from tracehound.analysis.hosts.step_causes import STEP_CAUSE_SCHEMA, find_step_causes
 from tracehound.analysis.hosts.thread_activity import PROGRAM_ACTIVITIES
 from tracehound.analysis.idle import DELAY_SETTING
-from tracehound.analysis.packed_tables import pack_tables, unpack_ranks
+from tracehound.analysis.packed_tables import RankTables, pack_tables, unpack_ranks
 from tracehound.analysis.rank_trace import RankTrace, RunContext
 from tracehound.analysis.result import Analysis, Column, Options, Result, empty_result, empty_table, make_result
 from tracehound.formats.inflate import GZIP_ENDS_EARLY
 from tracehound.formats.json.array_repair import EVENT_CUT_OFF
 from tracehound.model.notes import Note, is_truncated, note
-from tracehound.model.stacked_frames import StackedFrames
+from tracehound.model.stacked_frames import stacks_of
 from tracehound.model.units import format_ranks
 
 RULES: Final = (
@@ -228,7 +228,8 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
     ]
     # an event of a host is in the tables of all ranks that it drives: the first rank counts
     shown = pl.Series([finding.location.event for finding in findings], dtype=pl.Int64).drop_nulls()
-    event_rows = pl.concat(tables_of_ranks[_EVENT_TIMES_INDEX].stacks).filter(pl.col("event").is_in(shown.implode()))
+    known_times = stacks_of(tables_of_ranks[_EVENT_TIMES_INDEX])
+    event_rows = pl.concat(rows.filter(pl.col("event").is_in(shown.implode())) for rows in known_times)
     times = {row["event"]: row for row in event_rows.reverse().iter_rows(named=True)}
     finding_rows = [
         _finding_row(finding, complete_location(finding.location, times), evidence.base_word) for finding in findings
@@ -238,7 +239,7 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
     return make_result(ANALYSIS, rows, context, options, [*_cut_file_notes(context), *_notes(evidence, len(findings))])
 
 
-def _gather_evidence(tables: Sequence[StackedFrames], context: RunContext, options: Options) -> Evidence:
+def _gather_evidence(tables: Sequence[RankTables], context: RunContext, options: Options) -> Evidence:
     """The evidence in the tables of all ranks, for each place in a bundle."""
     results = {
         name: analysis.combine(tables[place], context, own_options)
@@ -265,14 +266,14 @@ def _gather_evidence(tables: Sequence[StackedFrames], context: RunContext, optio
     lengths = (whole_steps if whole_steps.height else results["breakdown"].table.rename({"span": "duration"}))[
         "duration"
     ]
-    rank_traits = pl.concat(tables[_TRAITS_INDEX].stacks)
+    rank_traits = pl.concat(stacks_of(tables[_TRAITS_INDEX]))
     return Evidence(
         results=results,
         rank_traits=rank_traits,
-        kernel_times=pl.concat(tables[_KERNEL_TIMES_INDEX].stacks),
-        step_factors=pl.concat(tables[_STEP_FACTORS_INDEX].stacks),
-        step_causes=pl.concat(tables[_STEP_CAUSES_INDEX].stacks),
-        collectives=_sum_collectives(pl.concat(tables[_COLLECTIVES_INDEX].stacks)),
+        kernel_times=pl.concat(stacks_of(tables[_KERNEL_TIMES_INDEX])),
+        step_factors=pl.concat(stacks_of(tables[_STEP_FACTORS_INDEX])),
+        step_causes=pl.concat(stacks_of(tables[_STEP_CAUSES_INDEX])),
+        collectives=_sum_collectives(pl.concat(stacks_of(tables[_COLLECTIVES_INDEX]))),
         context=context,
         steps=round(whole_steps.height / whole_steps["rank"].n_unique()) if whole_steps.height else 0,
         base_time=round((lengths if len(lengths) else rank_traits["window"]).to_numpy().mean()),

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
+from tracehound.analysis.ranks.compared_activities import LEAST_COMPARED, first_compared_places
 from tracehound.analysis.ranks.work_before_collectives import MERGING_DEFINITION, WAITING_NAMES
 from tracehound.errors import printable
 from tracehound.model.trace import schema
@@ -37,7 +38,6 @@ _TIE_SHARE: Final = 0.8
 _WAITED_FOR_SHARE: Final = 0.5
 _MIN_EXPLAINED: Final = 0.1
 _MAX_EXPLAINED: Final = 3
-_LEAST_COMPARED: Final = min(_TIE_SHARE, _WAITED_FOR_SHARE) * _MIN_EXPLAINED
 
 
 class LatenessCause(Struct, frozen=True):
@@ -60,21 +60,16 @@ class LatenessCause(Struct, frozen=True):
 
 
 class LatenessCauses:
-    """The causes of lateness, from all calls (of `collective_matching`) and all activities of a trace.
+    """The causes of lateness, from all calls and `compared_activities` of the rows whose causes are asked.
 
-    Each search reads the activities of one rank, and the calls of all, which takes some milliseconds, so callers make
-    few.
+    Each search reads the calls of all ranks, which takes some milliseconds, so callers make few.
     """
 
-    def __init__(self, calls: pl.DataFrame, activities: pl.DataFrame) -> None:
-        ordered = calls.sort("rank", "issued", "start", "event")
-        place = pl.int_range(pl.len()).over("rank").alias("place")
-        self._calls = ordered.with_columns(place)
-        known = self._calls.select("event", "meeting", "place", "step", delay=pl.col("start") - pl.col("issued"))
-        met = activities.join(known.select(call="event", meeting="meeting", place="place"), on="call")
-        self._activities = met
-        self._apart = met.filter(pl.col("meeting").is_null())
-        self._lacked = self._calls.filter("lacked").select("rank", "place")
+    def __init__(self, numbered_calls: pl.DataFrame, activities: pl.DataFrame) -> None:
+        self._calls = numbered_calls
+        self._activities = activities
+        self._apart = activities.filter(pl.col("meeting").is_null())
+        self._lacked = numbered_calls.filter("lacked").select("rank", "place")
 
     def find_cause(
         self, rank: int, event: int, late: int, others: list[int], delays: list[int]
@@ -85,16 +80,11 @@ class LatenessCauses:
         """
         calls = self._calls.filter(pl.col("rank") == rank)
         at = calls.row(by_predicate=pl.col("event") == event, named=True)
-        before = calls.filter(pl.col("place") < at["place"])
-        ended = before.filter((pl.col("end") <= at["start"]) & pl.col("meeting").is_not_null())
-        since = int(ended["place"].max()) + 1 if ended.height else 0  # type: ignore[arg-type]  # of a column of Int64
+        since, first = first_compared_places(calls, at)
         if not self._is_comparable(calls, since, at["place"], others):
             return None
         found = self._largest_excess(calls, rank, since, at["place"], others, late)
         if found is None or found.excess < late / 2:
-            same = before.filter(pl.col("step") == at["step"]) if at["step"] is not None else before
-            begin = int(same["place"].min()) if same.height else since  # type: ignore[arg-type]  # as above
-            first = min(begin, since)
             known = self._is_comparable(calls, first, at["place"], others)
             in_step = self._largest_excess(calls, rank, first, at["place"], others, late) if known else None
             if in_step is not None and in_step.excess <= _MAX_EXPLAINED * late:
@@ -149,7 +139,7 @@ class LatenessCauses:
                 pl.col("time").max().alias("most"),
                 pl.col("time").sum(),
             )
-            .filter(selected, pl.col("time") >= _LEAST_COMPARED * late)
+            .filter(selected, pl.col("time") >= LEAST_COMPARED * late)
         )
         usual = (
             pl.concat(theirs)
