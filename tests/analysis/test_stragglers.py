@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,14 +17,41 @@ from building import US, Building, Lane
 from finding_runs import find_row, find_rows, rows_with
 from jobs import Rank, asked, job, rows
 from short import first
-from tracehound.analysis import Options, get_analysis, run_analysis
+from tracehound.analysis import Options, get_analysis, run_analysis, stragglers
 from tracehound.analysis.packed_tables import unpack_ranks
 from tracehound.analysis.rank_trace import rank_traces
+from tracehound.analysis.ranks.compared_activities import compared_activities
+from tracehound.analysis.ranks.lateness import LatenessCause, LatenessCauses
 from tracehound.analysis.ranks.rank_collectives import rank_calls
 from tracehound.analysis.ranks.work_before_collectives import MERGED_ROWS_PER_STEP, activities_before_collectives
 from tracehound.draw.notes import note_texts
 from tracehound.model.trace import Trace, Window
 from tracehound.store import load_trace, open_trace_files
+
+
+@pytest.fixture(autouse=True)
+def causes_among_all_activities(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each search for a cause has the same answer among the activities of all ranks, where none is left out."""
+    found = LatenessCauses.find_cause, LatenessCauses.find_repeated_cause
+
+    def activities_with_calls(
+        late_rows: pl.DataFrame, calls: pl.DataFrame, activities: Callable[[], Iterable[pl.DataFrame]]
+    ) -> pl.DataFrame:
+        kept.append((calls, pl.concat(activities()).join(calls.select("meeting", "place", call="event"), on="call")))
+        return compared_activities(late_rows, calls, activities)
+
+    def checked(number: int) -> Callable[..., LatenessCause | None]:
+        def find(causes: LatenessCauses, *asked: Any) -> LatenessCause | None:
+            cause = found[number](causes, *asked)
+            assert cause == found[number](LatenessCauses(*kept[-1]), *asked)
+            return cause
+
+        return find
+
+    kept = list[tuple[pl.DataFrame, pl.DataFrame]]()
+    monkeypatch.setattr(stragglers, "compared_activities", activities_with_calls)
+    monkeypatch.setattr(LatenessCauses, "find_cause", checked(0))
+    monkeypatch.setattr(LatenessCauses, "find_repeated_cause", checked(1))
 
 
 def ranks(count: int = 3) -> list[Rank]:

@@ -22,11 +22,11 @@ FRAMES = st.lists(
 )
 
 
-@given(frames=FRAMES)
-def test_each_frame_is_found_again(frames: list[pl.DataFrame]) -> None:
+@given(frames=FRAMES, compressed=st.booleans())
+def test_each_frame_is_found_again(frames: list[pl.DataFrame], *, compressed: bool) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stacked_frames, "STACK_SIZE", 4)
-        stacked = StackedFrames(frames)
+        stacked = StackedFrames(frames, compressed=compressed)
     assert len(stacked) == len(frames)
     assert stacked.heights == [frame.height for frame in frames]
     for number, frame in enumerate(frames):
