@@ -83,7 +83,7 @@ def _compared_ranges(late_rows: pl.DataFrame, numbered_calls: pl.DataFrame) -> p
 
 
 def _long_activities(activities: pl.DataFrame, ranges: pl.DataFrame) -> pl.DataFrame:
-    """Where and what took a late rank at least the `least` time before the calls of a row's range."""
+    """The activities (`where`, `name`) that took a late rank at least the `least` time of a row, before its calls."""
     return (
         activities.join(ranges.select("call", "number", "least"), on="call")
         .group_by("number", "where", "name")
