@@ -129,9 +129,6 @@ class LatenessCauses:
         """
         here = self._activities.filter(pl.col("rank") == rank, pl.col("place").is_between(first, last))
         meetings = calls["meeting"].slice(first, last - first + 1).drop_nulls()
-        columns = ("where", "name", "rank", "time")
-        met = self._activities.select(*columns, "meeting").filter(pl.col("meeting").is_in(meetings.implode()))
-        theirs = [met.select(columns), self._rows_between(self._apart, calls, first, last).select(columns)]
         done = (
             here.group_by("where", "name")
             .agg(
@@ -141,14 +138,17 @@ class LatenessCauses:
             )
             .filter(selected, pl.col("time") >= LEAST_COMPARED * late)
         )
+        met = self._activities.lazy().filter(pl.col("meeting").is_in(meetings.implode()))
+        apart = self._rows_between(self._apart, calls, first, last).lazy()
+        theirs = pl.concat(rows.select("where", "name", "rank", "time") for rows in (met, apart))
         usual = (
-            pl.concat(theirs)
-            .join(done, on=["where", "name"], how="semi")
-            .filter(pl.col("rank").is_in(others))
+            theirs.filter(pl.col("rank").is_in(others))
+            .join(done.lazy(), on=["where", "name"], how="semi")
             .group_by("where", "name", "rank")
             .agg(pl.col("time").sum())
             .group_by("where", "name")
             .agg(pl.col("time").alias("theirs"))
+            .collect()
         )
         compared = done.join(usual, on=["where", "name"], how="left").cast(
             {"where": pl.String, "name": pl.String, "inside": pl.String}

@@ -27,8 +27,9 @@ _MAX_NOTES: Final = 6
 _MAX_WORLD_SIZE: Final = 1_000_000
 """A larger world size is an error in the file."""
 
-_GROUP_OF_RANK: Final = schema({"members": pl.String(), "number": pl.Int64(), "rank": pl.Int64()})
-_GROUP_RANKS: Final = schema({"members": pl.String(), "number": pl.Int64(), "expected": pl.List(pl.Int64())})
+_GROUP_OF_RANK: Final = schema({"members": pl.Int64(), "number": pl.Int64(), "rank": pl.Int64()})
+_GROUP_RANKS: Final = schema({"members": pl.Int64(), "number": pl.Int64(), "expected": pl.List(pl.Int64())})
+"""`members` is the row of a spelling."""
 
 
 class GroupedCalls(NamedTuple):
@@ -252,17 +253,17 @@ def _parse_members(calls: pl.DataFrame, ranks: Sequence[int]) -> tuple[pl.DataFr
     """The groups in spellings of members: the group of each rank of this trace, and the ranks of each group."""
     spellings = calls.select("members").unique(maintain_order=True).drop_nulls().to_series().cast(pl.String).to_list()
     members_of_groups = [
-        (text, number, group) for text in spellings for number, group in enumerate(_groups_of_text(text, ranks))
+        (spelling, number, group)
+        for spelling, text in enumerate(spellings)
+        for number, group in enumerate(_groups_of_text(text, ranks))
     ]
-    members = pl.col("members").cast(pl.Categorical())
-    placed = pl.DataFrame(
-        [(text, number, rank) for text, number, group in members_of_groups for rank in group],
-        _GROUP_OF_RANK,
-        orient="row",
+    placed = [(spelling, number, rank) for spelling, number, group in members_of_groups for rank in group]
+    spelled = pl.lit(pl.Series(spellings, dtype=pl.String).cast(pl.Categorical))  # each once: it may be long
+    of_rank, of_group = (
+        pl.DataFrame(rows, columns, orient="row").with_columns(members=spelled.gather(pl.col("members")))
+        for rows, columns in ((placed, _GROUP_OF_RANK), (members_of_groups, _GROUP_RANKS))
     )
-    return placed.with_columns(members), pl.DataFrame(members_of_groups, _GROUP_RANKS, orient="row").with_columns(
-        members
-    )
+    return of_rank, of_group
 
 
 def _groups_of_text(text: str, ranks: Sequence[int]) -> list[list[int]]:
