@@ -22,6 +22,8 @@ from tracehound.model.trace import collect_frame
 from tracehound.numeric.id_set import look_up_rows
 from tracehound.numeric.intervals import Intervals, Ints, covered_lengths
 
+Floats = npt.NDArray[np.float64]
+
 LAUNCH_COLUMNS: Final = ("grid", "block", "blocks_per_sm", "occupancy")
 """The columns of the facet `launched` that `kernel_occupancy` needs; it also needs `in_threads`, the unit of the
 grid.
@@ -77,43 +79,45 @@ def kernel_occupancy(kernels: pl.DataFrame, of: DeviceCapacity) -> pl.DataFrame:
     that cannot be true (below 0, an occupancy above 1, or of 0 where the blocks hold 1 % of the threads or more, as
     Kineto writes for kernels with more shared memory than 48 KiB): it is ignored.
     """
-    work = _launch_sizes(kernels.select("grid", "block", "in_threads"))
-    threads = pl.col("threads")
-    recorded, occupancy = pl.col("blocks_per_sm"), pl.col("occupancy")
-    plausible = recorded.is_finite() & (recorded >= 0) & (recorded <= _MAX_BLOCKS_PER_SM)
-    thread_share = (pl.when(plausible).then(recorded) * threads / _MAX_THREADS_PER_SM).fill_null(0.0)
-    is_possible = (
-        occupancy.is_finite() & occupancy.is_between(0, 1) & ((occupancy > 0) | (thread_share < _MIN_SHOWN_OCCUPANCY))
-    )
-    per_sm = pl.col("launched") / of.multiprocessors if of.multiprocessors else pl.lit(None, pl.Float64)
-    capacity = of.multiprocessors * of.threads
-    return pl.concat([work, kernels.select("blocks_per_sm", "occupancy")], how="horizontal").select(
-        pl.when(plausible).then(recorded).otherwise(per_sm).alias("blocks"),
-        (~plausible.fill_null(value=False) & per_sm.is_not_null()).alias("derived"),
-        pl.when(is_possible).then(occupancy).alias("occupancy"),
-        ((pl.col("launched") * threads / capacity).clip(0, 1) if capacity else pl.lit(None, pl.Float64)).alias("limit"),
-        ((recorded.is_finite() & ~plausible) | (occupancy.is_finite() & ~is_possible))
-        .fill_null(value=False)
-        .alias("strange"),
+    launched, threads = _launch_sizes(kernels)
+    recorded, occupancy = kernels["blocks_per_sm"].to_numpy(), kernels["occupancy"].to_numpy()
+    plausible = np.isfinite(recorded) & (recorded >= 0) & (recorded <= _MAX_BLOCKS_PER_SM)
+    thread_share = np.nan_to_num(np.where(plausible, recorded, np.nan) * threads / _MAX_THREADS_PER_SM)
+    is_possible = (occupancy >= 0) & (occupancy <= 1) & ((occupancy > 0) | (thread_share < _MIN_SHOWN_OCCUPANCY))
+    unknown, capacity = np.full(len(launched), np.nan), of.multiprocessors * of.threads
+    per_sm = launched / of.multiprocessors if of.multiprocessors else unknown
+    return pl.DataFrame(
+        {
+            "blocks": np.where(plausible, recorded, per_sm),
+            "derived": ~plausible & ~np.isnan(per_sm),
+            "occupancy": np.where(is_possible, occupancy, np.nan),
+            "limit": np.clip(launched * threads / capacity, 0, 1) if capacity else unknown,
+            "strange": (np.isfinite(recorded) & ~plausible) | (np.isfinite(occupancy) & ~is_possible),
+        },
+        nan_to_null=True,
     )
 
 
-def _launch_sizes(work: pl.DataFrame) -> pl.DataFrame:
-    """Return each kernel's blocks (`launched`) and threads per block (`threads`); null where they are not recorded.
+def _launch_sizes(kernels: pl.DataFrame) -> tuple[Floats, Floats]:
+    """Return each kernel's blocks and its threads per block; NaN where they are not recorded.
 
     Each distinct text of grid and block is parsed once.
     """
-    columns = {"launched": pl.Float64(), "threads": pl.Float64()}
-    rows = list[tuple[float | None, float | None]]()
-    distinct = work.unique(maintain_order=True)
-    for grid, block, in_threads in distinct.with_columns(pl.col("grid", "block").cast(pl.String)).iter_rows():
+    texts = kernels.select(pl.col("grid", "block").cast(pl.Categorical))
+    codes = texts.select(pl.all().to_physical().cast(pl.Int64).fill_null(-1) + 1)
+    grids, blocks, in_threads = (series.to_numpy() for series in (*codes, kernels["in_threads"]))
+    keys = (grids * (blocks.max(initial=0) + 1) + blocks) * 2 + in_threads
+    _, first, number = np.unique(keys, return_index=True, return_inverse=True)
+    sizes = np.full((2, len(first)), np.nan)
+    for row, ((grid, block), by_threads) in enumerate(
+        zip(texts[first].iter_rows(), in_threads[first].tolist(), strict=True)
+    ):
         sides, threads = _parse_dimensions(grid), _parse_dimensions(block)
-        if sides and threads and in_threads:
+        if sides and threads and by_threads:
             sides = [-(-side // thread) for side, thread in zip_longest(sides, threads, fillvalue=1)]
-        rows.append((float(prod(sides)) if sides else None, float(prod(threads)) if threads else None))
-    sizes = distinct.hstack(pl.DataFrame(rows, columns, orient="row"))
-    joined = work.join(sizes, on=work.columns, how="left", nulls_equal=True, maintain_order="left")
-    return joined.select(*columns)
+        sizes[:, row] = [prod(each) if each else np.nan for each in (sides, threads)]
+    launched, threads_per_block = sizes[:, number]
+    return launched, threads_per_block
 
 
 def _parse_dimensions(text: str | None) -> list[int]:
@@ -124,8 +128,6 @@ def _parse_dimensions(text: str | None) -> list[int]:
     sides = [int(word) for word in words]
     return sides if all(sides) else []
 
-
-Floats = npt.NDArray[np.float64]
 
 _FIXED_POINT_BITS: Final = 62
 """The bits of heights in fixed point: so an interval's end subtracts exactly the height that its start added."""
@@ -209,6 +211,8 @@ OCCUPANCY_MEASURES: Final = ("utilization", "sm_efficiency", "occupancy", "block
 def is_grid_in_threads(calls: pl.LazyFrame) -> pl.Expr:
     """Expression for whether a kernel's grid is in threads, by its launch; `calls` are the host's."""
     by_threads = collect_frame(calls.filter(pl.col("name").is_in(THREAD_GRID_CALLS)).select("id")).to_series()
+    if by_threads.is_empty():
+        return pl.lit(value=False).alias("in_threads")
     return pl.col("launch").is_in(by_threads.implode()).fill_null(value=False).alias("in_threads")
 
 
@@ -265,11 +269,11 @@ def occupancy_curves(kernels: pl.DataFrame) -> dict[str, PiecewiseCurve]:
     `kernels` have `start`, `end` and the columns of `kernel_occupancy`.
     """
     start, end = kernels["start"].to_numpy(), kernels["end"].to_numpy()
-
     heights = {"runs": np.ones(kernels.height)}
     for name in ("blocks", "occupancy", "limit"):
-        heights[name] = kernels[name].fill_null(0.0).to_numpy()
-        heights[f"has {name}"] = kernels[name].is_not_null().cast(pl.Float64).to_numpy()
+        values = kernels[name].to_numpy()  # NaN for null
+        heights[name] = np.nan_to_num(values)
+        heights[f"has {name}"] = (~np.isnan(values)).astype(np.float64)
     found = sum_interval_heights(start, end, heights)
     return {**found, "taken": found["blocks"].capped(1.0)}
 
@@ -301,8 +305,9 @@ def mean_occupancy(of: Mapping[str, Floats], start: Ints, end: Ints) -> pl.DataF
             "blocks_per_sm": _divide(of["blocks"], of["has blocks"]),
             "occupancy_limit": _divide(of["limit"], of["has limit"]),
             "known": _divide(of["has blocks"], of["runs"]),
-        }
-    ).with_columns(pl.all().fill_nan(None))
+        },
+        nan_to_null=True,
+    )
 
 
 def drawable_measures(found: pl.DataFrame, measures: Iterable[str]) -> dict[str, slice]:
@@ -311,10 +316,10 @@ def drawable_measures(found: pl.DataFrame, measures: Iterable[str]) -> dict[str,
     A curve has no gaps, and 0 would be wrong where kernels without known values run: it begins behind those at the
     start and ends before those at the end. Where more than one in `_MISSING_ONE_IN` is left between, there is no curve.
     """
-    busy = (found["utilization"] > 0).to_numpy()
+    busy = found["utilization"].to_numpy() > 0
     curves = dict[str, slice]()
     for name in measures:
-        lacking = busy & found[name].is_null().to_numpy()
+        lacking = busy & np.isnan(found[name].to_numpy())
         known = np.flatnonzero(busy & ~lacking)
         if not len(known):
             continue

@@ -37,8 +37,8 @@ from tracehound.formats.export_metadata import (
 )
 from tracehound.formats.torch_names import UTILIZATION_COUNTERS
 from tracehound.model.facet_schemas import empty_facet
-from tracehound.model.trace import COUNTERS, LANES, FileFrames, collect_streaming
-from tracehound.numeric.intervals import Ints, union
+from tracehound.model.trace import COUNTERS, LANES, FileFrames, collect_frame, collect_streaming
+from tracehound.numeric.intervals import Ints, Mask, union
 
 MIN_KERNELS: Final = 16
 """Number of kernels of a device from which a curve shows more than the kernels themselves."""
@@ -54,12 +54,15 @@ _UTILIZATION_COUNTER: Final = re.compile("utili[sz]ation", re.IGNORECASE)
 
 
 class _Curve(NamedTuple):
+    """A curve of one device: its `value` from each `time` on."""
+
     rank: int
     host: int
     measure: str
     name: str
     order: int
-    samples: pl.DataFrame
+    time: Ints
+    value: Floats
 
 
 def add_device_curves(frames: FileFrames) -> FileFrames:
@@ -68,8 +71,8 @@ def add_device_curves(frames: FileFrames) -> FileFrames:
     A file with utilization counters of its own, such as those of the PyTorch TensorBoard plugin, gets no curves.
     Counters of an export are replaced: they were computed from the kernels of the exported trace in this way.
     """
-    counters = frames.lanes.filter(role="counter")["name"].to_list()
-    if any(_UTILIZATION_COUNTER.search(name) and not is_exported_counter(name) for name in counters):
+    names = [name for _, _, name in _counter_lanes(frames)]
+    if any(_UTILIZATION_COUNTER.search(name) and not is_exported_counter(name) for name in names):
         return frames
     curves = list(_device_curves(frames))
     if not curves:
@@ -78,13 +81,20 @@ def add_device_curves(frames: FileFrames) -> FileFrames:
         int(frames.lanes["lane"].to_numpy().max(initial=-1)) + 1
     )  # counters without valid times have numbers, but no lanes
     frames = _without_exported_curves(frames, curves)
-    lanes, samples = [frames.lanes], [frames.counters]
-    for lane_number, curve in enumerate(curves, start=first_lane):
-        lanes.append(_curve_lane(lane_number, curve))
-        samples.append(
-            curve.samples.select(pl.lit(lane_number, pl.Int64).alias("lane"), "time", "value").cast(COUNTERS)
-        )
-    return replace(frames.with_frames(lanes=pl.concat(lanes)), make_counters=pl.concat(samples).clone)
+    lanes = pl.DataFrame([_lane_row(number, curve) for number, curve in enumerate(curves, first_lane)], LANES)
+    samples = {
+        "lane": np.repeat(np.arange(len(curves)) + first_lane, [len(curve.time) for curve in curves]),
+        "time": np.concatenate([curve.time for curve in curves]),
+        "value": np.concatenate([curve.value for curve in curves]),
+    }
+    all_samples = pl.concat([frames.counters, pl.DataFrame(samples, COUNTERS)])
+    return replace(frames.with_frames(lanes=pl.concat([frames.lanes, lanes])), make_counters=all_samples.clone)
+
+
+def _counter_lanes(frames: FileFrames) -> list[tuple[int, int | None, str]]:
+    """Number, rank and name of the lane of each counter."""
+    columns = (frames.lanes[name].to_list() for name in ("lane", "rank", "name", "role"))
+    return [(lane, rank, name) for lane, rank, name, role in zip(*columns, strict=True) if role == "counter"]
 
 
 def _without_exported_curves(frames: FileFrames, curves: Sequence[_Curve]) -> FileFrames:
@@ -92,40 +102,41 @@ def _without_exported_curves(frames: FileFrames, curves: Sequence[_Curve]) -> Fi
     exported_names = {
         (curve.rank, counter_name(UTILIZATION_TITLE, UTILIZATION_LABELS[curve.measure])) for curve in curves
     }
-    rows = frames.lanes.filter(role="counter").select("lane", "rank", "name").iter_rows()
-    lanes = [lane for lane, rank, name in rows if (rank, current_counter_name(name)) in exported_names]
+    lanes = [
+        lane for lane, rank, name in _counter_lanes(frames) if (rank, current_counter_name(name)) in exported_names
+    ]
+    if not lanes:
+        return frames
     is_other_lane = ~pl.col("lane").is_in(lanes)
     kept = frames.with_frames(lanes=frames.lanes.filter(is_other_lane))
     return replace(kept, make_counters=frames.counters.filter(is_other_lane).clone)
 
 
-def _curve_lane(number: int, curve: _Curve) -> pl.DataFrame:
-    row = {
+def _lane_row(number: int, curve: _Curve) -> dict[str, object]:
+    return {
         "lane": number, "host": curve.host, "rank": curve.rank, "role": "counter", "work": False, "name": curve.name,
-        "process": "", "order": curve.order, "rows": 1, "events": 0, "first": curve.samples["time"][0],
-        "last": curve.samples["time"][-1], "unit": "%",
+        "process": "", "order": curve.order, "rows": 1, "events": 0, "first": int(curve.time[0]),
+        "last": int(curve.time[-1]), "unit": "%",
     }  # fmt: skip
-    return pl.DataFrame([row], schema=LANES)
 
 
 def _device_curves(frames: FileFrames) -> Iterator[_Curve]:
     if not frames.lanes["work"].any():
         return
     by_threads = is_grid_in_threads(frames.scan.filter(pl.col("rank").is_null() & (pl.col("kind") == "runtime")))
+    events = frames.scan.select(*_EVENT_COLUMNS, "record", by_threads)
     launch_rows = index_launch_rows(frames.facets.get("launched", empty_facet("launched")))
     for row, (host, device) in enumerate(frames.ranks.select("host", "device").iter_rows()):
-        lanes = _busy_lanes(frames, row)
-        kernel_count, low, high = _count_and_bounds(frames.scan, lanes)
-        if kernel_count < MIN_KERNELS:
+        kernels = _read_kernels(events, _busy_lanes(frames, row))
+        if kernels.number < MIN_KERNELS:
             continue
-        kernels = iterate_in_time_order(
-            frames.scan.select(*_EVENT_COLUMNS, "record", by_threads), lanes, _HAS_KERNEL_TIME, _EVENTS_IN_MEMORY
-        )
         occupancy_of = partial(join_kernel_occupancy, launched=launch_rows, of=device_capacity(frames.facts, device))
-        curves = _mean_curves(kernels, (low, high), occupancy_of)
+        curves = _mean_curves(kernels, occupancy_of)
         for order, (measure, name) in enumerate(UTILIZATION_COUNTERS.items(), start=_FIRST_LANE_ORDER):
-            if (samples := curves.get(measure)) is not None:
-                yield _Curve(row, host, measure, name, order, samples.filter(_value_changes(samples["value"])))
+            if measure in curves:
+                time, value = curves[measure]
+                changes = _value_changes(value)
+                yield _Curve(row, host, measure, name, order, time[changes], value[changes])
 
 
 _HAS_KERNEL_TIME: Final = pl.col("kind").is_in(["kernel", "collective"]) & (pl.col("end") > pl.col("start"))
@@ -135,42 +146,58 @@ _HAS_KERNEL_TIME: Final = pl.col("kind").is_in(["kernel", "collective"]) & (pl.c
 _EVENT_COLUMNS: Final = ("lane", "start", "end", "kind")
 
 
-def _count_and_bounds(scan: pl.LazyFrame, lanes: Sequence[LaneRowRange]) -> tuple[int, int, int]:
-    """Number of kernels on these lanes, their first start and their last end."""
+class _KernelsInOrder(NamedTuple):
+    """The kernels of a device by start, in frames; their number, first start and last end."""
+
+    frames: Iterable[pl.DataFrame]
+    number: int
+    low: int
+    high: int
+
+
+def _read_kernels(events: pl.LazyFrame, lanes: Sequence[LaneRowRange]) -> _KernelsInOrder:
+    """The kernels with a duration on these lanes: of few events at once, else as they are needed."""
+    if sum(lane.many for lane in lanes) <= _EVENTS_IN_MEMORY:
+        kernels = collect_frame(scan_lanes(events, lanes).filter(_HAS_KERNEL_TIME)).sort("start", maintain_order=True)
+        start, end = kernels["start"].to_numpy(), kernels["end"].to_numpy()
+        low, high = (int(start[0]), int(end.max())) if len(start) else (0, 0)
+        return _KernelsInOrder([kernels], len(start), low, high)
     aggregates = (pl.len(), pl.col("start").min().fill_null(0), pl.col("end").max().fill_null(0))
-    count, low, high = collect_streaming(
-        scan_lanes(scan.select(_EVENT_COLUMNS), lanes).filter(_HAS_KERNEL_TIME).select(*aggregates)
-    ).row(0)
-    return count, low, high
+    in_lanes = scan_lanes(events.select(_EVENT_COLUMNS), lanes)
+    number, low, high = collect_streaming(in_lanes.filter(_HAS_KERNEL_TIME).select(*aggregates)).row(0)
+    in_order = iterate_in_time_order(events, lanes, _HAS_KERNEL_TIME, _EVENTS_IN_MEMORY)
+    return _KernelsInOrder(in_order, number, low, high)
 
 
 def _busy_lanes(frames: FileFrames, rank: int) -> list[LaneRowRange]:
     """Rows of each lane with the work of a rank."""
-    lanes = frames.lanes.sort("lane").with_columns((pl.col("events").cum_sum() - pl.col("events")).alias("low"))
-    busy = lanes.filter(pl.col("work") & (pl.col("rank") == rank))
-    return [LaneRowRange(*row) for row in busy.select("lane", "low", "events").iter_rows()]
+    columns = (frames.lanes[name].to_list() for name in ("lane", "events", "work", "rank"))
+    low, found = 0, list[LaneRowRange]()
+    for lane, events, work, owner in sorted(zip(*columns, strict=True)):
+        if work and owner == rank:
+            found.append(LaneRowRange(lane, low, events))
+        low += events
+    return found
 
 
 def _mean_curves(
-    kernels: Iterable[pl.DataFrame], bounds: tuple[int, int], occupancy_of: Callable[[pl.DataFrame], pl.DataFrame]
-) -> dict[str, pl.DataFrame]:
-    """Mean of each known measure in each interval, with 0 at the end: `time`, and `value` in percent.
+    kernels: _KernelsInOrder, occupancy_of: Callable[[pl.DataFrame], pl.DataFrame]
+) -> dict[str, tuple[Ints, Floats]]:
+    """Mean of each known measure in each interval, with 0 at the end: times, and values in percent.
 
-    `kernels` are sorted by start and lie within `bounds`; `occupancy_of` computes the occupancy of kernels.
+    `occupancy_of` computes the occupancy of kernels.
     """
-    low, high = bounds
+    low, high = kernels.low, kernels.high
     start, end = bucket_edges(low, high, bucket_size(high - low, MAX_INTERVALS))
-    sums_by_interval = list(_sum_curves_stepwise(kernels, occupancy_of, start, end))
+    sums_by_interval = list(_sum_curves_stepwise(kernels.frames, occupancy_of, start, end))
     mean_values = mean_occupancy(
         {name: np.concatenate([sums[name] for sums in sums_by_interval]) for name in sums_by_interval[0]}, start, end
     )
-    percent = {
-        name: (mean_values[name].fill_null(0.0) * 100).round(_PERCENT_DIGITS).to_numpy()
-        for name in UTILIZATION_COUNTERS
-    }
+    percent = mean_values.select((pl.col(*UTILIZATION_COUNTERS).fill_null(0.0) * 100).round(_PERCENT_DIGITS))
     return {
-        name: pl.DataFrame(
-            {"time": np.append(start[intervals], end[intervals][-1]), "value": np.append(percent[name][intervals], 0.0)}
+        name: (
+            np.append(start[intervals], end[intervals][-1]),
+            np.append(percent[name].to_numpy()[intervals], 0.0),
         )
         for name, intervals in drawable_measures(mean_values, UTILIZATION_COUNTERS).items()
     }
@@ -183,16 +210,19 @@ _PERCENT_DIGITS: Final = 9
 def _sum_curves_stepwise(
     kernels: Iterable[pl.DataFrame], occupancy_of: Callable[[pl.DataFrame], pl.DataFrame], start: Ints, end: Ints
 ) -> Iterator[dict[str, Floats]]:
-    """Sums of the kernels' curves in consecutive intervals, some intervals at a time."""
+    """Sums of the kernels' curves in consecutive intervals, some intervals at a time.
+
+    Intervals that are complete are summed when more kernels come: all at once for few kernels.
+    """
     done, chunks = 0, list[pl.DataFrame]()
     for kernels_chunk in (each for frame in kernels for each in frame.iter_slices(_KERNELS_AT_ONCE)):
-        chunks.append(kernels_chunk)
-        complete = int(np.searchsorted(end, kernels_chunk["start"][-1], side="right"))
+        complete = int(np.searchsorted(end, chunks[-1]["start"][-1], side="right")) if chunks else 0
         if complete > done:
             intervals = slice(done, complete)
             pending, done = pl.concat(chunks), complete
             yield _sum_curves(pending, occupancy_of, start[intervals], end[intervals])
             chunks = [pending.filter(pl.col("end") > int(start[done]))]
+        chunks.append(kernels_chunk)
     if done < len(start):
         yield _sum_curves(pl.concat(chunks), occupancy_of, start[done:], end[done:])
 
@@ -217,9 +247,8 @@ _KERNELS_AT_ONCE: Final = 1 << 16
 """Approximate number of kernels whose curves are computed together, at a kilobyte of memory each."""
 
 
-def _value_changes(value: pl.Series) -> pl.Series:
+def _value_changes(value: Floats) -> Mask:
     """Mask of the values that differ from the one before; the first and the last are always included."""
-    changed = value.to_numpy()[1:] != value.to_numpy()[:-1]
-    is_change = np.append(True, changed)
+    is_change = np.append(True, value[1:] != value[:-1])
     is_change[-1] = True
-    return pl.Series(is_change)
+    return is_change
