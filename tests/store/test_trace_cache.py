@@ -40,7 +40,7 @@ from tracehound.model.file_facts import (
 from tracehound.model.trace import FileFrames
 from tracehound.store import load_trace, make_read_context, open_trace_files
 from tracehound.store import trace_cache as caches
-from tracehound.store.saved_frames import decode_places, save_frames
+from tracehound.store.saved_frames import FEW_ROWS_FILE, decode_places, save_frames
 from tracehound.store.saved_frames import load_frames as read_back
 from tracehound.store.trace_cache import TraceCache, open_cache, open_temporary_cache, stamp_file
 
@@ -212,7 +212,7 @@ def flipped(at: float) -> Callable[[Path], None]:
     return damage
 
 
-@pytest.mark.parametrize("name", ["head.msgpack", "events-000000.arrow"])
+@pytest.mark.parametrize("name", ["head.msgpack", FEW_ROWS_FILE])
 @pytest.mark.parametrize(
     "damage", first(3, (Path.unlink, zero_tail, flipped(0.5), cut, *map(flipped, (0, 1, 0.02, 0.98)), emptied))
 )
@@ -246,7 +246,7 @@ def test_an_entry_damaged_in_use_is_removed(damage: Callable[[Path], object], ro
     def looked_at() -> pl.DataFrame:
         with make_read_context(1, partial(open_cache, root)) as shop:
             trace = load_trace(open_trace_files([path], None, shop))
-            damage(root / "entries" / stamp_file(path).entry_key / "events-000000.arrow")
+            damage(root / "entries" / stamp_file(path).entry_key / FEW_ROWS_FILE)
             return trace.events().collect()
 
     with pytest.raises(TracehoundError, match=f"{path.name}.*damaged, and is removed; run again"):

@@ -1,4 +1,4 @@
-"""The frames of one file, saved as files of one folder: the events as Arrow, everything else in a head file."""
+"""The frames of one file, saved as files of one folder: events and facets as Arrow, everything else in a head file."""
 
 from __future__ import annotations
 
@@ -17,17 +17,24 @@ from msgspec.structs import replace
 from tracehound.formats.assembly import arrow_storage
 from tracehound.formats.assembly.arrow_storage import (
     scan_events,
-    scan_few_events,
+    scan_few_rows,
     to_arrow_bytes,
     write_event_frame,
-    write_few_events,
+    write_few_rows,
 )
+from tracehound.model.deferred_frames import DeferredFacets
 from tracehound.model.file_facts import FileFacts
 from tracehound.model.notes import Note
-from tracehound.model.trace import SMALL_FRAMES, FileFrames, FileState, no_counters
+from tracehound.model.trace import SMALL_FRAMES, FileFrames, FileState, collect_frame, no_counters
 
 HEAD_FILE: Final = "head.msgpack"
 EVENT_FILES_PATTERN: Final = "events-*.arrow"
+FEW_ROWS_FILE: Final = "rows.msgpack.zlib"
+
+MAX_FEW_ROWS: Final = 1 << 13
+"""Events and facets with at most so many rows each share a file: packing them takes longer than it saves."""
+
+_EVENTS: Final = "events"
 
 _ARRAY_CODE: Final = 1
 _DIGEST_BYTES: Final = 16
@@ -45,7 +52,7 @@ class _FramesHead(msgspec.Struct, frozen=True):
     """The content of `HEAD_FILE` after its digest.
 
     `frames` are Arrow streams, and so is `counters`, which is empty without samples. `files` and `facets` have size and
-    CRC of their files. `packed` says that the events are in the columns of `write_events`.
+    CRC of their files. `few` names the frames in `FEW_ROWS_FILE`, if they are there.
     """
 
     format: str
@@ -58,19 +65,20 @@ class _FramesHead(msgspec.Struct, frozen=True):
     counters: bytes
     files: dict[str, tuple[int, int]]
     facets: dict[str, tuple[int, int]]
-    packed: bool
+    few: tuple[str, ...]
 
 
 def save_frames(part: FileFrames, folder: Path) -> None:
     """Write the head of a file's frames, and its events unless they are in the folder already. Raises OSError."""
-    files, packed = sorted(folder.glob(EVENT_FILES_PATTERN)), True
-    if not files:
-        events = part.events
-        packed = events.height > arrow_storage.FEW_EVENTS
-        files = [write_event_frame(events, folder) if packed else write_few_events(events, folder)]
-    if not arrow_storage.list_facet_files(folder):
+    files, beside, few = sorted(folder.glob(EVENT_FILES_PATTERN)), arrow_storage.list_facet_files(folder), {}
+    if not files and not beside and (few := _collect_few_rows(part)):
+        files = [folder / FEW_ROWS_FILE]
+        write_few_rows(few, files[0])
+    elif not files:
+        files = [write_event_frame(part.events, folder)]
+    if not few and not beside:
         arrow_storage.write_facets(part.facets, folder)
-    beside = arrow_storage.list_facet_files(folder)
+        beside = arrow_storage.list_facet_files(folder)
     head = _FramesHead(
         format=part.format,
         hosts=part.hosts,
@@ -82,10 +90,18 @@ def save_frames(part: FileFrames, folder: Path) -> None:
         counters=to_arrow_bytes(counters, "zstd") if (counters := part.counters).height else b"",
         files={file.name: _size_and_crc(file) for file in files},
         facets={file.name: _size_and_crc(file) for file in beside},
-        packed=packed,
+        few=tuple(few),
     )
     encoded = msgspec.msgpack.encode(head)
     (folder / HEAD_FILE).write_bytes(_hash_head(encoded) + encoded)
+
+
+def _collect_few_rows(part: FileFrames) -> dict[str, pl.DataFrame]:
+    """The events and facets of a file, if all have few rows; else none."""
+    if int(part.lanes["events"].sum()) > MAX_FEW_ROWS:
+        return {}
+    frames = {_EVENTS: part.events, **{name: collect_frame(facet) for name, facet in part.facets.items()}}
+    return frames if max(frame.height for frame in frames.values()) <= MAX_FEW_ROWS else {}
 
 
 def load_frames(folder: Path, path: Path, state: FileState | None = None, *, fresh: bool = False) -> FileFrames:
@@ -106,9 +122,9 @@ def load_frames(folder: Path, path: Path, state: FileState | None = None, *, fre
         return FileFrames(
             path=path,
             format=head.format,
-            make_scan=partial(
-                scan_events if head.packed else scan_few_events, [folder / name for name in sorted(head.files)]
-            ),
+            make_scan=partial(scan_few_rows, folder / FEW_ROWS_FILE, _EVENTS)
+            if head.few
+            else partial(scan_events, [folder / name for name in sorted(head.files)]),
             small_frames=frames,
             hosts=head.hosts,
             wall_ns=head.wall_ns,
@@ -117,7 +133,9 @@ def load_frames(folder: Path, path: Path, state: FileState | None = None, *, fre
             places=EncodedPlaces(head.places),
             state=state,
             cache_folder=folder,
-            facets=arrow_storage.scan_facet_files(tuple(head.facets), folder),
+            facets=DeferredFacets({name: partial(scan_few_rows, folder / FEW_ROWS_FILE, name) for name in head.few[1:]})
+            if head.few
+            else arrow_storage.scan_facet_files(tuple(head.facets), folder),
             make_counters=partial(_read_counters, folder) if head.counters else no_counters,
         )
     except (FileNotFoundError, ValueError, KeyError, msgspec.MsgspecError, pl.exceptions.PolarsError) as error:

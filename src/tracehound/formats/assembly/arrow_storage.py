@@ -2,7 +2,7 @@
 
 Events of schema `EVENTS` are packed so that zstd writes them three times faster: a time is two columns of 32 bits, of
 which one hardly changes; a length stands for an end, a difference for an id or for the time by another clock; the id
-itself is the row. Few events are not packed. A facet has a file of its own for each group of segments.
+itself is the row. A facet has a file of its own for each group of segments. Few rows share a file, unpacked.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from pathlib import Path
 from statistics import median_low
 from typing import Any, Final, Literal, NamedTuple
 
+import msgspec
 import numpy as np
 import polars as pl
+from isal import isal_zlib
 
 from tracehound.formats.assembly.event_batches import concat_column_sets
 from tracehound.formats.spill import MaskedColumn, Spill, SpilledRows, columns_to_frame, frame_to_columns
@@ -134,20 +136,19 @@ def write_event_frame(events: pl.DataFrame, folder: Path) -> Path:
     return path
 
 
-FEW_EVENTS: Final = 1 << 13
-"""So few events are not packed: that takes longer than it saves."""
+def write_few_rows(frames: Mapping[str, pl.DataFrame], path: Path) -> None:
+    """Write frames with few rows to one file, as they are. Raises OSError.
+
+    It is compressed as a whole: polars takes longer to begin with each column than such columns are worth.
+    """
+    streams = {name: to_arrow_bytes(frame) for name, frame in frames.items()}
+    path.write_bytes(isal_zlib.compress(msgspec.msgpack.encode(streams), 1))
 
 
-def write_few_events(events: pl.DataFrame, folder: Path) -> Path:
-    """Write events to one file in the folder as they are; returns its path. Raises OSError."""
-    path = _event_file(folder, 0)
-    events.write_ipc(path, compression="zstd")
-    return path
-
-
-def scan_few_events(paths: Sequence[Path]) -> pl.LazyFrame:
-    """Scan the events of a file that `write_few_events` wrote."""
-    return pl.scan_ipc(list(paths))
+def scan_few_rows(path: Path, name: str) -> pl.LazyFrame:
+    """Scan one of the frames of a file that `write_few_rows` wrote."""
+    streams = msgspec.msgpack.decode(isal_zlib.decompress(path.read_bytes()), type=dict[str, bytes])
+    return pl.read_ipc_stream(streams[name]).lazy()
 
 
 def _write_packed(events: pl.DataFrame, path: Path) -> None:
