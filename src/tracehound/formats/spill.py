@@ -58,12 +58,20 @@ def columns_to_frame(columns: Mapping[str, MaskedColumn], dtypes: Mapping[str, p
 
     The frame may share their memory.
     """
-    known = {name: column for name, column in columns.items() if name in dtypes}
-    series = [pl.Series(name, column.values) for name, column in known.items()]
-    series += [
-        pl.Series(name + _VALID_SUFFIX, column.valid) for name, column in known.items() if column.valid is not None
-    ]
-    return pl.DataFrame(series).select(_cast_column(name, known.get(name), dtype) for name, dtype in dtypes.items())
+    height = len(next(iter(columns.values())).values) if columns else 0
+    return pl.DataFrame([_to_series(name, columns.get(name), dtype, height) for name, dtype in dtypes.items()])
+
+
+def _to_series(name: str, column: MaskedColumn | None, dtype: pl.DataType, height: int) -> pl.Series:
+    """Return a column as a series; a query would take longer to begin than few rows are worth."""
+    if column is None:
+        return pl.Series(name, [None], dtype).new_from_index(0, height)
+    series = pl.Series(name, column.values)
+    if column.valid is not None:
+        series = series.zip_with(pl.Series(column.valid), pl.Series([None], dtype=series.dtype))
+    if isinstance(dtype, pl.Categorical | pl.Enum):
+        return series.cat.to(dtype)
+    return series if series.dtype == dtype else series.cast(dtype)
 
 
 def frame_to_columns(frame: pl.DataFrame) -> dict[str, MaskedColumn]:
@@ -97,14 +105,6 @@ def _to_numbers(series: pl.Series) -> pl.Expr:
     column = pl.col(series.name)
     numbers = column.to_physical() if isinstance(series.dtype, pl.Categorical | pl.Enum) else column
     return numbers.fill_null(False if series.dtype == pl.Boolean else 0) if series.null_count() else numbers
-
-
-def _cast_column(name: str, column: MaskedColumn | None, dtype: pl.DataType) -> pl.Expr:
-    if column is None:
-        return pl.lit(None, dtype).alias(name)
-    values = pl.col(name)
-    typed = values.cat.to(dtype) if isinstance(dtype, pl.Categorical | pl.Enum) else values.cast(dtype)
-    return typed if column.valid is None else pl.when(name + _VALID_SUFFIX).then(typed).alias(name)
 
 
 class SpilledColumns(NamedTuple):

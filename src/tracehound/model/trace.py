@@ -13,7 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property, lru_cache, partial
+from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
 from threading import Thread
 from types import MappingProxyType
@@ -191,7 +191,13 @@ SMALL_FRAMES: Mapping[str, pl.Schema] = MappingProxyType({"lanes": LANES, "ranks
 
 def small_frames(**frames: pl.DataFrame) -> dict[str, pl.DataFrame]:
     """The small frames of a file: those given, and empty ones."""
-    return {name: frames.get(name, pl.DataFrame(schema=columns)) for name, columns in SMALL_FRAMES.items()}
+    return {name: frames[name] if name in frames else empty_small_frame(name) for name in SMALL_FRAMES}
+
+
+@cache
+def empty_small_frame(name: str) -> pl.DataFrame:
+    """The small frame of this name without rows."""
+    return pl.DataFrame(schema=SMALL_FRAMES[name])
 
 
 def no_counters() -> pl.DataFrame:
@@ -310,7 +316,7 @@ class MergedFile(Struct, frozen=True, eq=False, dict=True):
         """Without the frames that other processes do not need."""
         source = self.source
         if isinstance(source, FileFrames):
-            needed = replace(source.with_frames(lanes=_NO_LANES), make_counters=no_counters)
+            needed = replace(source.with_frames(lanes=empty_small_frame("lanes")), make_counters=no_counters)
             source = source.reopen or replace(needed, facts=FileFacts(), notes=(), places=None)
         return type(self), (source, self.index, self.ranks, self.shift, self.first_steps)
 
@@ -358,7 +364,6 @@ class MergedFile(Struct, frozen=True, eq=False, dict=True):
 
 
 _ID_COLUMNS = ("id", "lane", "parent", "launch", "op")
-_NO_LANES = pl.DataFrame(schema=LANES)
 
 
 def shift_step_numbers(first_steps: Mapping[int, int]) -> pl.Expr:

@@ -213,6 +213,8 @@ _COUNTER_VALUES: Final = {"role": "counter", "work": False, "events": 0, "rows":
 
 def _conform_to_schema(frame: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
     """Return the frame with exactly the columns of the schema; missing ones are null."""
+    if frame.columns == list(schema) and frame.dtypes == list(schema.values()):
+        return frame
     have = [
         pl.col(name).cast(dtype) if name in frame.columns else pl.lit(None, dtype).alias(name)
         for name, dtype in schema.items()

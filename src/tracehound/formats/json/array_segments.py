@@ -35,7 +35,7 @@ from tracehound.formats.json.array_repair import (
     parse_leniently,
     read_elements_leniently,
 )
-from tracehound.formats.json.array_window import ChunkSizes, EventBoundary, SlidingWindow
+from tracehound.formats.json.array_window import ChunkSizes, EventBoundary, SlidingWindow, count_processes
 from tracehound.formats.json.lenient_json import BYTES_NOT_UTF8
 from tracehound.model.notes import EVENTS_WITHOUT_END, Note
 
@@ -44,6 +44,9 @@ _NEAR_END_OF_ARRAY: Final = 1 << 16
 
 _MOST_EARLY_ENDS: Final = 16
 """So many early ends of the array are passed over: the text behind each is parsed."""
+
+_MOST_UNSEARCHED: Final = 2
+"""So many texts are kept before their processes are looked for: those of a small file."""
 
 ANOTHER_RECORDING: Final = "another_recording_behind"
 EVENTS_OF_OTHERS: Final = "events_of_another_recording"
@@ -168,6 +171,7 @@ class _SegmentReader(Generic[Some, E]):
         self._window = SlidingWindow(stream, sizes)
         self._boundary = EventBoundary(0, 0)  # the end of the last segment
         self._processes = set[bytes]()  # some of those with events
+        self._unsearched = list[bytes]()  # text with more of them
         self._early_ends = 0
 
     def first_segment(self, number: int) -> JsonSegment | None:
@@ -206,7 +210,7 @@ class _SegmentReader(Generic[Some, E]):
             if boundary is not None and events is not None:
                 if events:
                     if not segment.places:
-                        self._processes.update(window.processes(0, boundary.end))
+                        self._remember_processes(boundary.end)
                     if (invalid := window.find_invalid_utf8(boundary.end)) is not None:
                         segment.repairs.add_repair("repaired", BYTES_NOT_UTF8, window.base + invalid)
                     segment.places.append((window.base + 1, boundary.end - 1, segment.elements, len(events)))
@@ -226,7 +230,7 @@ class _SegmentReader(Generic[Some, E]):
 
     def _ends_segment(self, elements: LenientElements, segment: JsonSegment, stop: int) -> bool:
         """Advance behind elements that were read one by one; return whether the segment, up to `stop`, is complete."""
-        self._processes.update(self._window.processes(0, elements.end))
+        self._remember_processes(elements.end)
         if elements.events and not elements.ended:
             self._window.drop(self._resume_position(elements))
             return False
@@ -236,6 +240,19 @@ class _SegmentReader(Generic[Some, E]):
             segment.end = self._boundary.start
             return True
         return False
+
+    def _remember_processes(self, end: int) -> None:
+        """Keep the text before `end` for its processes, which are seldom needed."""
+        if len(self._unsearched) == _MOST_UNSEARCHED:
+            self._known_processes()
+        self._unsearched.append(self._window.copy_bytes(end))
+
+    def _known_processes(self) -> set[bytes]:
+        """Return the processes of some events that were read so far."""
+        for text in self._unsearched:
+            self._processes.update(count_processes(text))
+        self._unsearched.clear()
+        return self._processes
 
     def _chunk_end(self, rest: int) -> tuple[EventBoundary | None, bool]:
         """Return the end of the next chunk, and whether the segment, of which `rest` bytes are left, ends there."""
@@ -370,10 +387,10 @@ class _SegmentReader(Generic[Some, E]):
         start = window.find_event(0)
         if start is None:
             return False
-        found = window.processes(start, start + _NEAR_END_OF_ARRAY)
+        found, known = window.processes(start, start + _NEAR_END_OF_ARRAY), self._known_processes()
         often = max(1, found.total() // 10)  # damage tears some ids
-        strange = any(count > often for process, count in found.items() if process not in self._processes)
-        if (self._processes and strange) or b'"traceEvents"' in window.buffer[:start]:
+        strange = any(count > often for process, count in found.items() if process not in known)
+        if (known and strange) or b'"traceEvents"' in window.buffer[:start]:
             at = window.base + start
             segment.repairs.add_repairs("dropped", EVENTS_OF_OTHERS, at, window.count_events())
             return False

@@ -6,6 +6,7 @@ It decodes no event, except to see whether it is one.
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeVar
@@ -199,7 +200,11 @@ class SlidingWindow:
 
     def processes(self, low: int, high: int) -> Counter[bytes]:
         """Return the processes of the events in these bytes, as they are written, with the number of their events."""
-        return Counter(_PROCESS.findall(self.buffer, low, min(high, self.visible_size)))
+        return count_processes(self.buffer, low, min(high, self.visible_size))
+
+    def copy_bytes(self, end: int) -> bytes:
+        """Return a copy of the bytes before `end`."""
+        return bytes(memoryview(self.buffer)[: min(end, self.visible_size)])
 
     def count_events(self) -> int:
         """Advance to the end of the file; return how many events begin on the way, by their phases."""
@@ -286,6 +291,11 @@ class SlidingWindow:
             return True
         preview = bytes(self.buffer[at : min(self.visible_size, at + self._sizes.preview)])
         return b'"ph"' in preview and is_event_object(preview.decode("utf-8", "replace"), 0)
+
+
+def count_processes(text: bytes | bytearray, low: int = 0, high: int = sys.maxsize) -> Counter[bytes]:
+    """Return the processes of the events in the bytes `[low, high)`, as they are written, with their events' number."""
+    return Counter(_PROCESS.findall(text, low, high))
 
 
 def _boundary_of_match(match: re.Match[bytes]) -> EventBoundary:
