@@ -239,13 +239,15 @@ def index_launch_rows(launched: pl.LazyFrame) -> LaunchRows:
     """Index the rows of the facet `launched`; rows that are not in the order of records are read into memory."""
     rows, step = launched.select("record", *LAUNCH_COLUMNS), _STRIDE * _STRIDES_AT_ONCE
     marks, last, low = [np.empty(0, np.int64)], np.iinfo(np.int64).min, 0
-    while len(record := collect_frame(rows.slice(low, step).select("record")).to_series().to_numpy()):
-        if record[0] < last or (record[1:] < record[:-1]).any():
+    while True:
+        record = collect_frame(rows.slice(low, step).select("record")).to_series().to_numpy()
+        if len(record) and (record[0] < last or (record[1:] < record[:-1]).any()):
             known = collect_frame(rows).sort("record", maintain_order=True)
             return LaunchRows(known, np.append(known["record"].gather_every(_STRIDE).to_numpy(), known["record"][-1]))
         marks.append(record[::_STRIDE])
-        last, low = int(record[-1]), low + step
-    return LaunchRows(rows, np.append(np.concatenate(marks), last))
+        last, low = int(record[-1]) if len(record) else last, low + step
+        if len(record) < step:
+            return LaunchRows(rows, np.append(np.concatenate(marks), last))
 
 
 _STRIDE: Final = 1 << 10
@@ -259,8 +261,8 @@ def join_kernel_occupancy(kernels: pl.DataFrame, launched: LaunchRows, of: Devic
     `kernels` need `record` and `in_threads`; `launched` has the rows of these and other kernels.
     """
     wanted = kernels["record"]
-    around = launched.around(wanted.drop_nulls().to_numpy())
-    return kernel_occupancy(look_up_rows(around, "record", wanted).with_columns(kernels["in_threads"]), of)
+    around = launched.around((wanted.drop_nulls() if wanted.null_count() else wanted).to_numpy())
+    return kernel_occupancy(look_up_rows(around, "record", wanted).hstack([kernels["in_threads"]]), of)
 
 
 def occupancy_curves(kernels: pl.DataFrame) -> dict[str, PiecewiseCurve]:

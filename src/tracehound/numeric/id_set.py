@@ -141,8 +141,9 @@ def look_up_rows(table: pl.DataFrame, by: str, wanted: pl.Series) -> pl.DataFram
     numbers, first = table[by].to_numpy(), None
     if (numbers[1:] <= numbers[:-1]).any():
         numbers, first = np.unique(numbers, return_index=True)
-    rows = find_rows(numbers, wanted.fill_null(0).to_numpy())
+    has_nulls = wanted.null_count() > 0
+    rows = find_rows(numbers, (wanted.fill_null(0) if has_nulls else wanted).to_numpy())
     rows = rows if first is None else np.append(first, -1)[rows]
-    missing = pl.Series(rows < 0) | wanted.is_null()
-    at = pl.Series(rows).set(missing, None) if missing.any() else pl.Series(rows)
+    missing = (rows < 0) | wanted.is_null().to_numpy() if has_nulls else rows < 0
+    at = pl.Series(rows).set(pl.Series(missing), None) if missing.any() else pl.Series(rows)
     return table.select(pl.all().exclude(by).gather(at))

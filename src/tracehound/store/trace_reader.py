@@ -52,6 +52,7 @@ from tracehound.store.trace_cache import TraceCache, open_temporary_cache
 from tracehound.store.trace_files import TraceFile, peek
 from tracehound.store.worker_pool import WorkerPool
 from tracehound.system.cluster_executor import ClusterExecutor
+from tracehound.system.malloc import keep_freed_memory
 
 if TYPE_CHECKING:
     from tracehound.remote.object_info import AccessOptions
@@ -270,6 +271,8 @@ class TraceReader(Struct):
         A bad file is skipped with a note; if no file can be read, its error is raised. Raises CancelledError soon after
         `cancelled()` becomes true. `idle` says that this process has nothing else to do.
         """
+        if len(self.files) > 1:
+            keep_freed_memory()
         read = _FileReader(self, ProgressCounter(len(self.files), self.size, listen), cancelled, idle)
         good = 0
         for number, frames in read.read_all():

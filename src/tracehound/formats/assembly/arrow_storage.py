@@ -21,7 +21,7 @@ import numpy as np
 import polars as pl
 from isal import isal_zlib
 
-from tracehound.formats.assembly.event_batches import concat_column_sets
+from tracehound.formats.assembly.event_batches import BATCH_SIZE, concat_column_sets
 from tracehound.formats.spill import MaskedColumn, Spill, SpilledRows, columns_to_frame, frame_to_columns
 from tracehound.model.deferred_frames import DeferredFacets
 from tracehound.model.facet_schemas import FACET_SCHEMAS
@@ -76,8 +76,8 @@ def write_events(batches: Iterable[Mapping[str, MaskedColumn]], folder: Path | N
     freed after many files is returned to the system. Raises OSError as writing does.
     """
     if folder is None:
-        frames = [columns_to_frame(batch, EVENTS) for batch in batches]
-        return pl.concat(frames, rechunk=True).lazy() if frames else pl.LazyFrame(schema=EVENTS)
+        frames = [columns_to_frame(batch, EVENTS) for batch in _merge_small_batches(batches)]
+        return pl.concat(frames, rechunk=len(frames) > 1).lazy() if frames else pl.LazyFrame(schema=EVENTS)
     with ThreadPoolExecutor(_WRITER_THREADS) as writer:
         files = _EventFileWriter(folder, writer)
         for batch in batches:
@@ -86,6 +86,19 @@ def write_events(batches: Iterable[Mapping[str, MaskedColumn]], folder: Path | N
     if len(paths) > _MANY_FILES:
         return_free_memory()
     return scan_events(paths)
+
+
+def _merge_small_batches(batches: Iterable[Mapping[str, MaskedColumn]]) -> Iterator[Mapping[str, MaskedColumn]]:
+    """Concatenate successive batches to few of about `BATCH_SIZE` events: of a small file there are two."""
+    merged, sizes = list[Mapping[str, MaskedColumn]](), list[int]()
+    for batch in batches:
+        merged.append(batch)
+        sizes.append(len(batch["id"].values))
+        if sum(sizes) >= BATCH_SIZE:
+            yield concat_column_sets(merged, sizes)
+            merged, sizes = [], []
+    if merged:
+        yield concat_column_sets(merged, sizes)
 
 
 class _EventFileWriter:

@@ -235,7 +235,7 @@ def _renumber_lanes(runs: RowRanges, lanes: pl.DataFrame) -> tuple[pl.DataFrame,
     number = np.empty(len(used), np.int64)
     number[order] = np.arange(len(used))
     runs = runs._replace(lane=number[of_run])
-    numbered = used_lanes[order].select(pl.int_range(pl.len(), dtype=pl.Int64).alias("lane"), pl.all())
+    numbered = used_lanes[order].insert_column(0, pl.Series("lane", np.arange(len(used))))
     return numbered, runs.take(np.argsort(runs.lane, kind="stable"))
 
 

@@ -36,8 +36,8 @@ def steps_from_marks(marks: pl.DataFrame) -> DetectedSteps:
     rank: a loop that runs again counts from 0 again. Such a mark inside a longer one of another number is left out
     where the number has other marks: its events have a step.
     """
-    on_host = marks.filter(pl.col("rank").is_null())
-    chosen = on_host if on_host.height else marks
+    on_host = marks["rank"].null_count()
+    chosen = marks.filter(pl.col("rank").is_null()) if 0 < on_host < marks.height else marks
     if _are_distinct_intervals(chosen):
         return DetectedSteps(_to_steps_schema(chosen.sort(-_LENGTH, maintain_order=True), inferred=False))
     numbered = _renumber_repeated_marks(_merge_overlapping_marks(chosen.with_row_index("row")))

@@ -125,7 +125,7 @@ def _device_curves(frames: FileFrames) -> Iterator[_Curve]:
         return
     by_threads = is_grid_in_threads(frames.scan.filter(pl.col("rank").is_null() & (pl.col("kind") == "runtime")))
     events = frames.scan.select(*_EVENT_COLUMNS, "record", by_threads)
-    launch_rows = index_launch_rows(frames.facets.get("launched", empty_facet("launched")))
+    launch_rows = index_launch_rows(frames.facets.get("launched", _NO_LAUNCHES))
     for row, (host, device) in enumerate(frames.ranks.select("host", "device").iter_rows()):
         kernels = _read_kernels(events, _busy_lanes(frames, row))
         if kernels.number < MIN_KERNELS:
@@ -138,6 +138,8 @@ def _device_curves(frames: FileFrames) -> Iterator[_Curve]:
                 changes = _value_changes(value)
                 yield _Curve(row, host, measure, name, order, time[changes], value[changes])
 
+
+_NO_LAUNCHES: Final = empty_facet("launched")
 
 _HAS_KERNEL_TIME: Final = pl.col("kind").is_in(["kernel", "collective"]) & (pl.col("end") > pl.col("start"))
 """Kernels with a duration."""
@@ -232,12 +234,10 @@ def _sum_curves(
 ) -> dict[str, Floats]:
     """Sums of these kernels' curves in some intervals."""
     low, high = int(start[0]), int(end[-1])
-    started = kernels.filter(pl.col("start") < high)
-    inside = started.select(pl.col("start", "end").clip(low, high))
-    busy = union(inside["start"].to_numpy(), inside["end"].to_numpy())
-    return integrate_curves(
-        occupancy_curves(pl.concat([inside, occupancy_of(started)], how="horizontal")), busy, start, end
-    )
+    started = kernels if kernels["start"][-1] < high else kernels.filter(pl.col("start") < high)
+    inside = {name: np.clip(started[name].to_numpy(), low, high) for name in ("start", "end")}
+    filled = occupancy_of(started).hstack([pl.Series(name, times) for name, times in inside.items()])
+    return integrate_curves(occupancy_curves(filled), union(inside["start"], inside["end"]), start, end)
 
 
 _EVENTS_IN_MEMORY: Final = 1 << 17

@@ -107,8 +107,12 @@ class _ValuePerKey(Generic[KeyValue]):
 
     @staticmethod
     def _first_rows(codes: CodeArray, found: Ints) -> Ints:
-        rows = np.flatnonzero(found == _NOT_COMPUTED)
-        return rows if not len(rows) else np.sort(rows[np.unique(codes[rows], return_index=True)[1]])
+        rows = np.flatnonzero(found == _NOT_COMPUTED)[::-1]
+        if not len(rows):
+            return rows
+        first = np.full(int(codes.max()) + 1, -1)
+        first[codes[rows]] = rows  # of several rows with one code the last one assigned stays: the first
+        return np.sort(first[first >= 0])
 
 
 _MEMORY_COLUMNS: Final = {
