@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import zip_longest
 from math import prod
 from typing import Final, NamedTuple
@@ -120,13 +121,14 @@ def _launch_sizes(kernels: pl.DataFrame) -> tuple[Floats, Floats]:
     return launched, threads_per_block
 
 
-def _parse_dimensions(text: str | None) -> list[int]:
+@lru_cache(1 << 14)
+def _parse_dimensions(text: str | None) -> Sequence[int]:
     """Return the numbers of ``x,y,z``; empty where one is invalid or not above 0."""
     words = [] if text is None else [side.strip() for side in text.strip("[] ").split(",")]
     if not all(word.isascii() and word.isdigit() and len(word) < 12 for word in words):
-        return []
-    sides = [int(word) for word in words]
-    return sides if all(sides) else []
+        return ()
+    sides = tuple(int(word) for word in words)
+    return sides if all(sides) else ()
 
 
 _FIXED_POINT_BITS: Final = 62

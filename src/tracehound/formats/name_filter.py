@@ -35,7 +35,7 @@ class NameFilter:
     def may_match(self, names: pl.Series) -> Mask:
         """Mask of the names, texts or categories, that may match: all, if they are few. A missing one does not."""
         if len(names) < MANY_NAMES:
-            return names.is_not_null().to_numpy()
+            return names.is_not_null().to_numpy() if names.null_count() else np.ones(len(names), np.bool_)
         parts = (names.slice(low, _NAMES_AT_ONCE).cast(pl.String) for low in range(0, len(names), _NAMES_AT_ONCE))
         return np.concatenate(
             [part.str.contains(self._any_pattern).fill_null(value=False).to_numpy() for part in parts]

@@ -130,7 +130,8 @@ class SharedProgress(Struct, frozen=True):
 
     def totals(self) -> tuple[int, int]:
         """Bytes and events of all workers."""
-        read, events = self._map_table()[1:].sum(axis=0).tolist()
+        table = np.frombuffer(self.path.read_bytes(), np.int64).reshape(-1, 2)  # faster than to map it
+        read, events = table[1:].sum(axis=0).tolist()
         return read, events
 
     def for_worker(self, worker: int) -> WorkerProgress:

@@ -145,6 +145,8 @@ def count_concurrent_executions(rank_trace: RankTrace) -> int:
 
     One device never does that. Devices with a clock of their own (TPU) have lanes of their own, and are not examined.
     """
+    if "ops" not in rank_trace.lanes["role"].to_list():
+        return 0
     lanes = rank_trace.lanes.filter(pl.col("work") & pl.col("rank").is_not_null() & (pl.col("role") == "ops"))
     if lanes.is_empty():
         return 0

@@ -5,7 +5,6 @@ Defines the classes of device work. The base of `breakdown`, `steps` and `gaps`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from typing import Final
 
@@ -15,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tracehound.analysis.rank_trace import RankTrace, SharedRankResult
-from tracehound.model.trace import collect_frame
+from tracehound.model.trace import KIND_CODES, collect_frame
 from tracehound.numeric.id_set import find_rows
 from tracehound.numeric.intervals import Intervals, Ints, clip, complement, merge, subtract, union
 from tracehound.numeric.self_time import self_intervals
@@ -105,7 +104,10 @@ def busy_intervals(events: pl.DataFrame, rank_trace: RankTrace) -> BusyIntervals
     """
     start, end = events["start"].to_numpy(), events["end"].to_numpy()
     owned = self_intervals(start, end, parent_rows(events))
-    communication, copy = (_is_of_kinds(events, kinds)[owned.owner] for kinds in (COMMUNICATION_KINDS, COPY_KINDS))
+    kind = events["kind"].to_physical().to_numpy()[owned.owner]
+    communication, copy = (
+        np.isin(kind, [KIND_CODES[name] for name in kinds]) for kinds in (COMMUNICATION_KINDS, COPY_KINDS)
+    )
 
     def when(chosen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Intervals:
         return clip(union(owned.start[chosen], owned.end[chosen]), rank_trace.start, rank_trace.end)
@@ -136,10 +138,6 @@ def union_of_work(events: pl.DataFrame) -> Intervals:
     """Intervals with any of this work: `BusyIntervals.busy`, not clipped to the window."""
     owned = self_intervals(events["start"].to_numpy(), events["end"].to_numpy(), parent_rows(events))
     return union(owned.start, owned.end)
-
-
-def _is_of_kinds(events: pl.DataFrame, kinds: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    return events.select(pl.any_horizontal(pl.col("kind") == kind for kind in kinds)).to_series().to_numpy()
 
 
 def work_bounds(events: pl.DataFrame, rank_trace: RankTrace) -> tuple[int, int]:

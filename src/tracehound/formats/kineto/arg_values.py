@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from tracehound.formats.json.value_columns import MISSING, parse_integer
@@ -158,29 +159,38 @@ def parse_columns(
 
     `series` collects the series that keep the columns' categories alive: polars frees categories that no series uses.
     """
-    columns, others = dict[str, MaskedColumn](), list[pl.Series]()
+    columns, texts = dict[str, MaskedColumn](), list[pl.Series]()
     for name, values in recorded.items():
         column = values if isinstance(values, np.ndarray) else _parse_values(name, values, parsers[name], dtypes[name])
         if isinstance(column, pl.Series):
-            others.append(column)
+            texts.append(column)
         else:
             columns[name] = column if isinstance(column, MaskedColumn) else MaskedColumn(column)
-    series += others
-    return columns | frame_to_columns(pl.DataFrame(others))
+    series += texts
+    return columns | frame_to_columns(pl.DataFrame(texts)) if texts else columns
 
 
 def _parse_values(
     name: str, values: Iterable[Any], parse: Callable[[Any], Any], dtype: pl.DataType
 ) -> MaskedColumn | pl.Series:
-    """The values that `parse` makes of recorded values: as numbers where that takes no query, else as a series."""
+    """The values that `parse` makes of recorded values: numbers, or a series of categories."""
     values = list(values)
     plain = _integer_column(values, *_INTEGER_RANGES[parse]) if parse in _INTEGER_RANGES else None
     if plain is not None:
         return plain
     parsed = [parse(each) for each in values]
-    if parsed.count(None) == len(parsed):
+    missing = parsed.count(None)
+    if missing == len(parsed):
         return MaskedColumn(np.zeros(len(parsed), np.uint8), np.zeros(len(parsed), np.bool_))
-    return pl.Series(name, parsed, dtype)
+    if isinstance(dtype, pl.Categorical):
+        return pl.Series(name, parsed, dtype)
+    numbers = np.array([0 if value is None else value for value in parsed], _NUMPY_TYPES[dtype])
+    return MaskedColumn(numbers, np.array([value is not None for value in parsed]) if missing else None)
+
+
+_NUMPY_TYPES: Final[Mapping[pl.DataType, npt.DTypeLike]] = MappingProxyType(
+    {pl.Float64(): np.float64, pl.Int64(): np.int64, pl.Int32(): np.int32}
+)
 
 
 def _integer_column(values: Sequence[Any], low: int, high: int) -> MaskedColumn | None:

@@ -160,7 +160,8 @@ class _KernelsInOrder(NamedTuple):
 def _read_kernels(events: pl.LazyFrame, lanes: Sequence[LaneRowRange]) -> _KernelsInOrder:
     """The kernels with a duration on these lanes: of few events at once, else as they are needed."""
     if sum(lane.many for lane in lanes) <= _EVENTS_IN_MEMORY:
-        kernels = collect_frame(scan_lanes(events, lanes).filter(_HAS_KERNEL_TIME)).sort("start", maintain_order=True)
+        kernels = collect_frame(scan_lanes(events, lanes).filter(_HAS_KERNEL_TIME))
+        kernels = kernels if kernels["start"].is_sorted() else kernels.sort("start", maintain_order=True)
         start, end = kernels["start"].to_numpy(), kernels["end"].to_numpy()
         low, high = (int(start[0]), int(end.max())) if len(start) else (0, 0)
         return _KernelsInOrder([kernels], len(start), low, high)

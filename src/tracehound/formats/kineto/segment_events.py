@@ -285,7 +285,8 @@ def kinds_and_steps(
     """
     kind = ResultsByCode(columns.signatures, _kind_of_signature).results_of_codes(events.signature)
     with_kind = np.flatnonzero(NAMES_WITH_KINDS.may_match(texts))
-    names = dict(zip(with_kind.tolist(), texts.gather(with_kind).to_list(), strict=True))
+    named = texts if len(with_kind) == len(texts) else texts.gather(with_kind)
+    names = dict(zip(with_kind.tolist(), named.to_list(), strict=True))
     for kind_name in _KIND_BY_NAME:
         rows = np.flatnonzero(kind == KIND_CODES[kind_name])
         kind_of_name = np.full(len(texts), KIND_CODES[kind_name], np.int8)
