@@ -357,6 +357,8 @@ class _FileReader(Struct):
                 without_hosts = replace(file, devices=True)
                 frames = self._load_cached(without_hosts)
                 file = without_hosts if frames is not None or file.format.reader.separable(file.path) else file
+            if frames is None:
+                self._start_workers_early(file)
             if frames is None and not self._is_better_read_here(file):
                 executor, cache = context.pool.executor, context.cache
                 if executor is not None and cache is not None:
@@ -391,6 +393,20 @@ class _FileReader(Struct):
                 context.drop_cache(cache, error)
         return frames
 
+    def _start_workers_early(self, file: TraceFile) -> None:
+        """Start the workers that the other files will need, before this process reads one.
+
+        Until then they can be forks of it, which have all modules: a new process takes half a second to import them.
+        """
+        pool = self.reader.context.pool
+        if self.reader.context.cache is not None and not pool.started and self._size_of_rest() >= MAX_IN_MEMORY_BYTES:
+            file.format.reader  # noqa: B018, imports it
+            pool.start()
+
+    def _size_of_rest(self) -> int:
+        """Estimated bytes of the files that wait, after inflation."""
+        return sum(estimate_inflated_size(self.reader.files[number]) for number in self._waiting)
+
     def _is_better_read_here(self, file: TraceFile) -> bool:
         """True if the file is better read in this process: it is small, or slow to finish."""
         if self.idle and len(self.reader.files) == 1 and file.format.name in SLOW_TO_FINISH:
@@ -399,7 +415,7 @@ class _FileReader(Struct):
             return False
         if len(self._waiting) == len(self.reader.files) - 1:  # nothing is read yet
             return True
-        return sum(estimate_inflated_size(self.reader.files[number]) for number in self._waiting) < MAX_IN_MEMORY_BYTES
+        return self._size_of_rest() < MAX_IN_MEMORY_BYTES
 
     def _load_cached(self, file: TraceFile) -> FileFrames | None:
         cache = self.reader.context.cache
