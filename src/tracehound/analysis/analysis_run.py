@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from tracehound.analysis.analysis_settings import ChosenSettings
 from tracehound.analysis.devices.missing_data import LAUNCH_COUNTS, unrecorded_work_notes
 from tracehound.analysis.packed_tables import RankTables, make_stack
-from tracehound.analysis.rank_table_cache import is_cached, load_or_compute_table
+from tracehound.analysis.rank_table_cache import is_cached, load_cached_tables, load_or_compute_table
 from tracehound.analysis.rank_trace import DeferredRank, RankTrace, SharedHostResult, deferred_ranks, run_context
 from tracehound.analysis.result import Analysis, Options, Result, empty_result
 from tracehound.analysis.topics import memory_only_note
@@ -78,19 +78,20 @@ def run_analyses(
     ]
 
 
-def map_rank(asked: Sequence[tuple[Analysis, Options]], rank_trace: RankTrace) -> list[pl.DataFrame]:
-    """The small tables of one rank, one for each analysis."""
+def map_rank(asked: Sequence[tuple[Analysis, Options]], rank: RankTrace | DeferredRank) -> list[pl.DataFrame]:
+    """The small tables of one rank, one for each analysis; a deferred rank is opened unless all are cached."""
     read: list[RankTrace] = []
 
     def compute_table(analysis: Analysis, options: Options) -> pl.DataFrame:
         """Table of one analysis; events are read when the first analysis needs them."""
         if not read:
             reads_often = sum(each.name != LAUNCH_COUNTS.name for each, _ in asked) > 1
-            read.append(with_events_in_memory(rank_trace) if reads_often else rank_trace)
+            opened = rank.open() if isinstance(rank, DeferredRank) else rank
+            read.append(with_events_in_memory(opened) if reads_often else opened)
         return analysis.per_rank(read[0], options)
 
     mapped = [(analysis, analysis.map_options(options)) for analysis, options in asked]
-    return [load_or_compute_table(*question, rank_trace, partial(compute_table, *question)) for question in mapped]
+    return [load_or_compute_table(*question, rank, partial(compute_table, *question)) for question in mapped]
 
 
 MAX_EVENTS_IN_MEMORY: Final = 1 << 20
@@ -151,7 +152,7 @@ def map_host(asked: Sequence[tuple[Analysis, Options]], ranks: Sequence[Deferred
     here = [replace(rank, home=rank.file.frames.cache_folder) for rank in ranks]
     queries = _host_queries(asked, here) if len(here) > 1 else ()
     known = {query: _compute_host_result(query, here[0]) for query in queries}
-    return [_open_and_map(asked, replace(rank, host_results=known)) for rank in here]
+    return [map_rank(asked, replace(rank, host_results=known)) for rank in here]
 
 
 class _MapExecutor(NamedTuple):
@@ -254,15 +255,20 @@ def _attach_host_results(
 def _map_ranks(
     asked: Sequence[tuple[Analysis, Options]], ranks: Iterator[DeferredRank], crew: _MapExecutor
 ) -> Iterator[list[pl.DataFrame]]:
-    """The tables of each rank, in the order of ranks."""
-    ahead = deque[Future[list[pl.DataFrame]]]()
+    """The tables of each rank, in the order of ranks.
+
+    As long as all are cached they are read here: that takes less time than to ask an executor.
+    """
+    ahead, all_cached = deque[Future[list[pl.DataFrame]]](), True
+    questions = [(analysis, analysis.map_options(options)) for analysis, options in asked]
     for rank in ranks:
-        ahead.append(crew.executor.submit(_open_and_map, asked, rank))
+        known = load_cached_tables(questions, rank) if all_cached else None
+        if known is not None:
+            yield known
+            continue
+        all_cached = False
+        ahead.append(crew.executor.submit(map_rank, asked, rank))
         if len(ahead) >= _MAX_RANKS_AHEAD:
             yield ahead.popleft().result()
     while ahead:
         yield ahead.popleft().result()
-
-
-def _open_and_map(asked: Sequence[tuple[Analysis, Options]], rank: DeferredRank) -> list[pl.DataFrame]:
-    return map_rank(asked, rank.open())

@@ -5,7 +5,7 @@ Decides which tables may be cached, and their keys. A table that cannot be writt
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -43,6 +43,15 @@ def load_or_compute_table(
     if table.height <= MAX_ROWS:
         _write_cached_table(table, path)
     return table
+
+
+def load_cached_tables(asked: Sequence[tuple[Analysis, Options]], rank: RankOutline) -> list[pl.DataFrame] | None:
+    """The tables of a rank, one for each question; None unless all are cached."""
+    paths = [_cache_path(*question, rank) for question in asked]
+    with suppress(OSError, ValueError, pl.exceptions.PolarsError):
+        tables = [_read_cached_table(path) for path in paths if path is not None]
+        return tables if len(tables) == len(paths) else None
+    return None
 
 
 def is_cached(analysis: Analysis, options: Options, rank_trace: RankOutline) -> bool:

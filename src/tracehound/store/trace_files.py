@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -128,15 +129,28 @@ def notes_of_equal_files(sizes: Mapping[Path, int]) -> Iterator[Note]:
             state = path.stat()
             by_size.setdefault(size, {}).setdefault((state.st_dev, state.st_ino), path)
     for size, files in by_size.items():
-        alike: dict[bytes, list[Path]] = {}
-        for path in files.values() if len(files) > 1 else ():
-            with suppress(OSError), path.open("rb") as file:
-                alike.setdefault(_hash_both_ends(file, size), []).append(path)
-        for same in alike.values():
-            if len(same) > 1:
+        for alike in _group_by_hash(files.values(), _hash_start):
+            for same in _group_by_hash(alike, partial(_hash_both_ends, size=size)):
                 folder = os.path.commonpath(path.absolute().parent for path in same)
                 names = join_some([os.path.relpath(path, folder) for path in same], 4)
                 yield Note("inferred", "equal_files", len(same), file=names)
+
+
+def _group_by_hash(paths: Collection[Path], hash_file: Callable[[BinaryIO], bytes]) -> list[list[Path]]:
+    """The files in groups of several with one hash; one that cannot be read is in none."""
+    groups: dict[bytes, list[Path]] = {}
+    for path in paths if len(paths) > 1 else ():
+        with suppress(OSError), path.open("rb") as file:
+            groups.setdefault(hash_file(file), []).append(path)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _hash_start(file: BinaryIO) -> bytes:
+    """The first bytes of a file, which differ already in most files of a job."""
+    return file.read(_BYTES_AT_START)
+
+
+_BYTES_AT_START: Final = 1 << 12
 
 
 def _hash_both_ends(file: BinaryIO, size: int) -> bytes:
