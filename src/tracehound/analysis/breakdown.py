@@ -124,7 +124,8 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     clock = device_clock(rank_trace) if by_step and has_device_clock(events) else None
     intervals = steps_in_window(rank_trace, clock) if by_step else _run_as_interval(state)
     start, end = intervals["from"].to_numpy(), intervals["until"].to_numpy()
-    lanes = rank_trace.lanes.filter(pl.col("work") & pl.col("rank").is_not_null())
+    columns = (rank_trace.lanes[name].to_list() for name in ("first", "last", "work", "rank"))
+    lanes = [(first, last) for first, last, work, rank in zip(*columns, strict=True) if work and rank is not None]
     lengths = {
         "compute": covered_lengths(state.compute, start, end),
         "communication": covered_lengths(state.exposed_communication, start, end),
@@ -134,18 +135,22 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         "idle": end - start - covered_lengths(state.busy, start, end),
     }
     outside_marks = work_outside_marks(rank_trace, events) if by_step else NO_WORK_OUTSIDE
-    return intervals.with_columns(
-        pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
-        pl.lit(rank_trace.label, pl.String).alias("device"),
-        pl.lit(lanes.height, pl.Int64).alias("lanes"),
-        pl.lit(lanes["first"].min(), pl.Int64).alias("first"),
-        pl.lit(lanes["last"].max(), pl.Int64).alias("last"),
-        pl.lit(0 if has_device_clock(events) else count_concurrent_executions(rank_trace), pl.Int64).alias("beside"),
-        (pl.col("until") - pl.col("from")).alias("span"),
-        *(pl.Series(name, values) for name, values in lengths.items()),
-        pl.lit(outside_marks.work, pl.Int64).alias("stepped"),
-        pl.lit(outside_marks.outside, pl.Int64).alias("outside"),
+    of_rank = {
+        "rank": rank_trace.rank,
+        "device": rank_trace.label,
+        "lanes": len(lanes),
+        "first": min((first for first, _ in lanes), default=None),
+        "last": max((last for _, last in lanes), default=None),
+        "beside": 0 if has_device_clock(events) else count_concurrent_executions(rank_trace),
+        "stepped": outside_marks.work,
+        "outside": outside_marks.outside,
+    }
+    repeated = (
+        pl.Series(name, [value], pl.String if name == "device" else pl.Int64).new_from_index(0, intervals.height)
+        for name, value in of_rank.items()
     )
+    of_intervals = {"span": end - start, **lengths}
+    return intervals.hstack([*repeated, *(pl.Series(name, values) for name, values in of_intervals.items())])
 
 
 def _run_as_interval(state: BusyIntervals) -> pl.DataFrame:

@@ -255,7 +255,7 @@ def deferred_ranks(trace: Trace, window: Window) -> Iterator[DeferredRank]:
         start, end = spans[rank]
         lanes = rows.lanes(rank, host)
         part = trace.hosts[host].part
-        on_device = lanes["rank"].is_not_null()
+        owners = list(zip(lanes["lane"].to_list(), lanes["rank"].to_list(), strict=True))
         facts = trace.parts[part].facts
         yield DeferredRank(
             rank=rank,
@@ -278,15 +278,15 @@ def deferred_ranks(trace: Trace, window: Window) -> Iterator[DeferredRank]:
             is_only_rank=trace.ranks.height == 1,
             unmatched_launches=facts.unmatched_launches,
             file=trace.files[part],
-            device_rows=_rows_in_file(trace, lanes["lane"].filter(on_device)),
-            thread_rows=_rows_in_file(trace, lanes["lane"].filter(~on_device)),
+            device_rows=_rows_in_file(trace, [lane for lane, owner in owners if owner is not None]),
+            thread_rows=_rows_in_file(trace, [lane for lane, owner in owners if owner is None]),
             other_rows=() if facts.unmatched_launches == 0 else _rows_of_other_devices(trace, host, lanes),
         )
 
 
-def _rows_in_file(trace: Trace, lanes: pl.Series) -> list[RowRange]:
+def _rows_in_file(trace: Trace, lanes: Sequence[int]) -> list[RowRange]:
     """The rows of the events of these lanes, which are all of one file."""
-    return [(low, high) for _, low, high in trace.row_ranges(lanes.to_list())]
+    return [(low, high) for _, low, high in trace.row_ranges(lanes)]
 
 
 class _RowsOfRanks:
@@ -313,14 +313,16 @@ class _RowsOfRanks:
 
 def _of_rank(rows: pl.DataFrame, rank: int) -> pl.DataFrame:
     """Those rows of a host that belong to a rank, or to none of its ranks."""
-    of_others = rows["rank"] != rank  # null where a row belongs to no rank
-    return rows.filter(~of_others.fill_null(value=False)) if of_others.any() else rows
+    owners = rows["rank"].to_list()
+    kept = [row for row, owner in enumerate(owners) if owner is None or owner == rank]
+    return rows if len(kept) == len(owners) else rows[kept]
 
 
 def _rows_of_other_devices(trace: Trace, host: int, lanes: pl.DataFrame) -> list[RowRange]:
     """The rows of the events on all lanes of devices that a host drives but these."""
     of_devices = trace.lanes.filter(pl.col("rank").is_not_null() & (pl.col("host") == host) & (pl.col("events") > 0))
-    return _rows_in_file(trace, of_devices.filter(~pl.col("lane").is_in(lanes["lane"].to_list()))["lane"])
+    others = of_devices.filter(~pl.col("lane").is_in(lanes["lane"].to_list()))
+    return _rows_in_file(trace, others["lane"].to_list())
 
 
 _IS_BESIDE_THREADS: Final = pl.col("rank").is_null() & (pl.col("role") == "other")

@@ -65,6 +65,8 @@ class WireField(NamedTuple):
 
 def read_varint(data: BytesLike, at: int, end: int) -> tuple[int, int]:
     """Return the unsigned varint at `at` and the offset after it."""
+    if at < end and (byte := data[at]) < 0x80:  # most are of one byte
+        return byte, at + 1
     value = shift = 0
     for here in range(at, min(end, at + 10)):
         byte = data[here]

@@ -292,10 +292,8 @@ class FileFrames(Struct, frozen=True, eq=False):
     @property
     def time_range(self) -> tuple[int, int] | None:
         """The first start and the last end of its events and samples; None without any."""
-        lanes = lanes_with_times(self.lanes)
-        if lanes.is_empty():
-            return None
-        return int(lanes["first"].to_numpy().min()), int(lanes["last"].to_numpy().max())
+        first, last = self.lanes["first"].min(), self.lanes["last"].max()
+        return None if first is None else (_as_int(first), _as_int(last))
 
 
 class MergedFile(Struct, frozen=True, eq=False, dict=True):
@@ -351,7 +349,8 @@ class MergedFile(Struct, frozen=True, eq=False, dict=True):
     @property
     def ops(self) -> pl.DataFrame:
         """The ops of the file, in the schema `OPS`."""
-        return self.frames.ops.with_columns(id_of(self.index, pl.col("op")))
+        ops = self.frames.ops
+        return ops if ops.is_empty() else ops.with_columns(id_of(self.index, pl.col("op")))
 
     @property
     def counters(self) -> pl.DataFrame:

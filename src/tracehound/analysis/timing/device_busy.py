@@ -87,13 +87,15 @@ def device_work(rank_trace: RankTrace, *more: str) -> pl.DataFrame:
     Only ops contain others. Kernels of one stream may run concurrently (programmatic launches, graphs), but none is
     nested in another: they have no parent here.
     """
-    lanes = rank_trace.lanes.filter(pl.col("work") & pl.col("rank").is_not_null())
-    streams = lanes.filter(pl.col("role") == "stream")["lane"].to_list()
+    columns = (rank_trace.lanes[name].to_list() for name in ("lane", "role", "work", "rank"))
+    on_device = [(lane, role, work) for lane, role, work, rank in zip(*columns, strict=True) if rank is not None]
+    lanes = [lane for lane, _, work in on_device if work]
+    streams = [lane for lane, role, work in on_device if work and role == "stream"]
     nested = pl.when(~pl.col("lane").is_in(streams)).then("parent")
-    parent = nested if len(streams) < lanes.height else pl.lit(None, pl.Int64)
+    parent = nested if len(streams) < len(lanes) else pl.lit(None, pl.Int64)
     rows = rank_trace.device
-    if lanes.height < rank_trace.lanes["rank"].count():  # the device has lanes without work, too
-        rows = rows.filter(pl.col("lane").is_in(lanes["lane"].to_list()))
+    if len(lanes) < len(on_device):  # the device has lanes without work, too
+        rows = rows.filter(pl.col("lane").is_in(lanes))
     return collect_frame(rows.select(*WORK_COLUMNS[:-1], parent.alias("parent"), *more))
 
 
