@@ -7,6 +7,7 @@ once or twice and then removed. Events are kept in the order in which they are n
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -65,13 +66,19 @@ def columns_to_frame(columns: Mapping[str, MaskedColumn], dtypes: Mapping[str, p
 def _to_series(name: str, column: MaskedColumn | None, dtype: pl.DataType, height: int) -> pl.Series:
     """Return a column as a series; a query would take longer to begin than few rows are worth."""
     if column is None:
-        return pl.Series(name, [None], dtype).new_from_index(0, height)
+        return _null_series(dtype).new_from_index(0, height).alias(name)
     series = pl.Series(name, column.values)
     if column.valid is not None:
-        series = series.zip_with(pl.Series(column.valid), pl.Series([None], dtype=series.dtype))
+        series = series.zip_with(pl.Series(column.valid), _null_series(series.dtype))
     if isinstance(dtype, pl.Categorical | pl.Enum):
         return series.cat.to(dtype)
     return series if series.dtype == dtype else series.cast(dtype)
+
+
+@cache
+def _null_series(dtype: pl.DataType) -> pl.Series:
+    """Return a series of this type with one value, which is missing."""
+    return pl.Series([None], dtype=dtype)
 
 
 def frame_to_columns(frame: pl.DataFrame) -> dict[str, MaskedColumn]:

@@ -69,7 +69,8 @@ class TextNumbers:
 
     def codes(self) -> npt.NDArray[np.uint32]:
         """Codes of the texts as categories, in the order of their numbers; valid as long as this object lives."""
-        self._categories = pl.Series(self.texts, dtype=pl.Categorical())  # polars frees categories that no series uses
+        if len(self._categories) < len(self.texts):
+            self._categories = pl.Series(self.texts, dtype=pl.Categorical())  # polars frees those that no series uses
         return self._categories.to_physical().to_numpy()
 
 

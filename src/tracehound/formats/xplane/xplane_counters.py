@@ -205,17 +205,20 @@ def _samples_of_range(rows: PlaneDecoder, event_range: EventRange) -> pl.DataFra
     records, times, positions = (np.concatenate([empty, *column]) for column in (record, time, position))
     table = _number_stats(data, records - event_range.start)
     names, args = [*rows.shown_names, None], rows.plane.stat_names
+    counted = [id_ for id_, arg in args.items() if not arg.startswith("_") and arg != _GROUP_ID_STAT]
+    table = table.with_ids(counted)
+    table = table.take(np.isfinite(_stat_values(table)))
     return pl.DataFrame(
         {
             "record": records[table.owner],
             "plane": np.full(len(table.owner), rows.number),
             "name": [names[at] for at in positions[table.owner].tolist()],
-            "arg": [args.get(id_) for id_ in table.id.tolist()],
+            "arg": [args[id_] for id_ in table.id.tolist()],
             "time": times[table.owner],
             "value": _stat_values(table),
         },
         schema=SAMPLE_SCHEMA,
-    ).filter(pl.col("value").is_finite(), ~pl.col("arg").str.starts_with("_"), pl.col("arg") != _GROUP_ID_STAT)
+    )
 
 
 def _number_stats(data: PaddedBytes, head: Offsets) -> StatTable:
