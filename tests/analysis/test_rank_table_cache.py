@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 from polars.testing import assert_frame_equal
 
 from short import first
-from tracehound.analysis import ANALYSES, Options, findings, run_analyses
+from tracehound.analysis import ANALYSES, Options, findings, get_analysis, run_analyses
 from tracehound.analysis.rank_table_cache import VERSION
 from tracehound.model.trace import Trace, Window
 from tracehound.store import load_trace, make_read_context, open_trace_files
@@ -46,6 +47,19 @@ def test_a_kept_table_is_the_one_that_was_made(sample: str, samples: Path, tmp_p
         assert_frame_equal(again.table, uncached.table)
         assert (again.notes, again.total) == (made.notes, made.total) == (uncached.notes, uncached.total)
     assert kept(tmp_path) == tables
+
+
+def test_only_missing_tables_need_workers(samples: Path, tmp_path: Path) -> None:
+    trace, asked = cached([samples / "torch_ddp_gloo"], tmp_path), [(get_analysis("breakdown"), Options())]
+    with ThreadPoolExecutor(1) as used:
+        made = run_analyses(asked, trace, executor=used)
+    unused = ThreadPoolExecutor(1)
+    unused.shutdown()
+    (again,) = run_analyses(asked, trace, executor=unused)
+    assert_frame_equal(again.table, made[0].table)
+    kept(tmp_path)[-1].unlink()
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        run_analyses(asked, trace, executor=unused)
 
 
 @pytest.mark.thorough

@@ -136,7 +136,7 @@ def _load_moved(folder: Path, ours: bool, file: TraceFile, stamp: FileStamp) -> 
 
 
 class FileIngest(Struct):
-    """A file that workers are reading; made by `start_ingest`.
+    """A file that workers are reading; made by `start_ingest`. A small file has no `progress_table`.
 
     Wait for the futures in `pending` and call `advance` when they are done. `frames` is set once nothing is pending.
     """
@@ -145,11 +145,16 @@ class FileIngest(Struct):
     cache: TraceCache
     folder: Path
     stamp: FileStamp
-    progress_table: SharedProgress
+    progress_table: SharedProgress | None
     executor: Executor
     pending: list[Future[None]]
     _decoding: bool
     frames: FileFrames | None = None
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Bytes and events that all workers have read."""
+        return (0, 0) if self.progress_table is None else self.progress_table.totals()
 
     def advance(self) -> None:
         """Take the next step if all pending futures are done.
@@ -177,6 +182,9 @@ class FileIngest(Struct):
 def start_ingest(file: TraceFile, cache: TraceCache, executor: Executor, jobs: int) -> FileIngest:
     """Let workers read a file: one worker, or workers for a large file. Raises OSError if the disk is full."""
     stamp, folder = stamp_trace_file(file), cache.create_work_folder()
+    if estimate_inflated_size(file) < MAX_IN_MEMORY_BYTES:
+        small = executor.submit(ingest_small_file, file, folder)
+        return FileIngest(file, cache, folder, stamp, None, executor, [small], _decoding=False)
     workers = jobs if estimate_inflated_size(file) >= MIN_SHARED_BYTES else 1
     progress_table, pending = SharedProgress(folder / _PROGRESS_FILE, workers), list[Future[None]]()
     try:
@@ -198,10 +206,11 @@ def prepare_folder(progress_table: SharedProgress, folder: Path) -> None:
     (folder / _SPILL_FOLDER).mkdir()
 
 
-def abandon_ingest(folder: Path, progress_table: SharedProgress, pending: Sequence[Future[None]]) -> None:
+def abandon_ingest(folder: Path, progress_table: SharedProgress | None, pending: Sequence[Future[None]]) -> None:
     """Ask the workers to stop, and remove the folder after the last of them has ended. Does not wait."""
-    with suppress(OSError):
-        progress_table.request_stop()
+    if progress_table is not None:
+        with suppress(OSError):
+            progress_table.request_stop()
     for future in pending:
         future.cancel()
 
@@ -214,12 +223,13 @@ def abandon_ingest(folder: Path, progress_table: SharedProgress, pending: Sequen
     remove_when_done()
 
 
+def ingest_small_file(file: TraceFile, folder: Path) -> None:
+    """Read a small file into a folder, in this process and in memory, since files of rows cost time."""
+    save_frames(file.format.read(file.path), folder)
+
+
 def ingest_in_one_process(file: TraceFile, folder: Path, progress_table: SharedProgress) -> None:
-    """Read a whole file into a folder, in this process; a small one in memory, since files of rows cost time."""
-    if estimate_inflated_size(file) < MAX_IN_MEMORY_BYTES:
-        save_frames(file.format.read(file.path, progress_table.for_worker(0)), folder)
-        rmtree(folder / _SPILL_FOLDER, ignore_errors=True)
-        return
+    """Read a whole file into a folder, in this process."""
     every = WorkerShard(0, 1, file.devices)
     save_frames_of_shards(
         file,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor, Executor, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, wait
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -240,9 +240,11 @@ class TraceReader(Struct):
     def start_workers(self) -> None:
         """Start the workers if they will be needed: stamp the explorer starts threads, which would slow it down."""
         cache = self.context.cache
-        large = (file for file in self.files if estimate_inflated_size(file) >= MAX_IN_MEMORY_BYTES)
+        sizes = [estimate_inflated_size(file) for file in self.files]
+        large = [file for file, size in zip(self.files, sizes, strict=True) if size >= MAX_IN_MEMORY_BYTES]
+        first = self.files[:1] if sum(sizes) >= MAX_IN_MEMORY_BYTES else ()  # it tells whether many small ones are read
         with suppress(OSError, TracehoundError):  # a missing file is reported when it is read
-            if cache is not None and any(not cache.has_entry(stamp_trace_file(file)) for file in large):
+            if cache is not None and any(not cache.has_entry(stamp_trace_file(file)) for file in (*large, *first)):
                 self.context.pool.start()
 
     def placeholder(self, number: int) -> FileFrames:
@@ -271,8 +273,6 @@ class TraceReader(Struct):
         A bad file is skipped with a note; if no file can be read, its error is raised. Raises CancelledError soon after
         `cancelled()` becomes true. `idle` says that this process has nothing else to do.
         """
-        if len(self.files) > 1:
-            keep_freed_memory()
         read = _FileReader(self, ProgressCounter(len(self.files), self.size, listen), cancelled, idle)
         good = 0
         for number, frames in read.read_all():
@@ -430,10 +430,10 @@ class _FileReader(Struct):
 
     def _advance_running(self) -> Iterator[tuple[int, FileFrames]]:
         """Wait a moment for the workers, report their progress, and yield the finished files."""
-        pending = [future for ingest in self._running.values() for future in ingest.pending]
-        wait(pending, POLL_SECONDS)
+        pending = [future for ingest in self._running.values() for future in ingest.pending if not future.done()]
+        wait(pending, POLL_SECONDS, FIRST_COMPLETED)  # a worker that is done gets the next file
         for number, ingest in list(self._running.items()):
-            self.counter.update_file(ingest.file.path, *ingest.progress_table.totals())
+            self.counter.update_file(ingest.file.path, *ingest.progress)
             try:
                 ingest.advance()
             except (Exception, PanicException) as error:  # noqa: BLE001, one bad file must not end the others
@@ -490,6 +490,8 @@ def open_trace_files(
 
 def load_trace(reader: TraceReader, listen: ProgressListener = ignore_progress) -> Trace:
     """Read every file and put them on one clock."""
+    if len(reader.files) > 1:
+        keep_freed_memory()  # for the next file
     parts = dict(reader.read_files(listen, idle=True))
     return reader.merge_on_final_clock([parts[number] for number in sorted(parts)])
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from tracehound.formats.assembly.arrow_storage import write_events
+from tracehound.formats.assembly.arrow_storage import scan_few_rows, write_events, write_few_rows
 from tracehound.formats.spill import MaskedColumn, Spill
 from tracehound.model.trace import EVENTS
 
@@ -49,3 +49,10 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
             assert sent.slice(1, 2).collect().equals(expected[1:3])
             some = scan.filter(pl.col("lane") == 1).select("parent", "id").collect()
             assert some.equals(expected.filter(pl.col("lane") == 1).select("parent", "id"))
+
+
+def test_few_rows_share_a_file(tmp_path: Path) -> None:
+    facet = pl.DataFrame({"record": [1, 2]})
+    write_few_rows({"events": FRAME, "cut": facet}, tmp_path / "rows")
+    assert scan_few_rows(tmp_path / "rows", "events").collect().equals(FRAME)
+    assert scan_few_rows(tmp_path / "rows", "cut").collect().equals(facet)
