@@ -171,9 +171,9 @@ _STRAY_DEVICE_RATIO: Final = 100
 
 def _owner_row(part: FileFrames) -> int | None:
     """The row of the file's ranks that gets the rank recorded for the whole file; None if no device stands out."""
-    recorded = part.ranks["rank"].is_not_null().arg_true()
+    recorded = [row for row, rank in enumerate(part.ranks["rank"].to_list()) if rank is not None]
     if part.ranks.height == 1 or len(recorded) == 1:
-        return int(recorded[0]) if len(recorded) else 0
+        return recorded[0] if recorded else 0
     if part.format != RANK_PER_FILE_FORMAT:
         return None
     work = part.lanes.filter("work", pl.col("rank").is_not_null()).group_by("rank").agg(pl.col("events").sum())
@@ -185,8 +185,8 @@ def _owner_row(part: FileFrames) -> int | None:
 
 def _recorded_rank(part: FileFrames) -> int | None:
     """The one rank that the file records; None without one."""
-    recorded = part.ranks["rank"].drop_nulls()
-    return int(recorded[0]) if len(recorded) == 1 else None
+    recorded = [rank for rank in part.ranks["rank"].to_list() if rank is not None]
+    return recorded[0] if len(recorded) == 1 else None
 
 
 def _world_size(part: FileFrames) -> int:
@@ -220,7 +220,9 @@ def _notes_of_unrecorded_ranks(
         found = [at for at in mixed if (owners[at] is not None and (claims[at] is not None or bool(named))) == chosen]
         if found:
             yield Note("inferred", code, len(found), file=str(parts[found[0]].path))
-    models = list(dict.fromkeys(model for at in files for model in parts[at].ranks["model"].drop_nulls()))
+    models = list(
+        dict.fromkeys(model for at in files for model in parts[at].ranks["model"].to_list() if model is not None)
+    )
     if len(models) > 1 and silent:
         yield Note("inferred", DEVICES_DIFFER, len(models), values=(("models", tuple(models)),))
 
