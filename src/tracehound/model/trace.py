@@ -200,6 +200,7 @@ def empty_small_frame(name: str) -> pl.DataFrame:
     return pl.DataFrame(schema=SMALL_FRAMES[name])
 
 
+@cache
 def no_counters() -> pl.DataFrame:
     """The samples of a file without counters."""
     return pl.DataFrame(schema=COUNTERS)
