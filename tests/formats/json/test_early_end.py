@@ -56,6 +56,15 @@ def test_a_list_that_ends_in_the_middle_keeps_what_follows(seed: int, shards: in
 
 
 @pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize("separator", ["\n", ",\n", "\r\n"])
+def test_of_a_file_with_one_event_a_line_the_first_is_read_too(separator: str, shards: int, tmp_path: Path) -> None:
+    rows = json.loads(document(77, 100))["traceEvents"]
+    path = tmp_path / "t.pt.trace.json"
+    path.write_text(separator.join(map(json.dumps, rows)))
+    assert sorted(names(read_in_shards(path, shards))) == sorted(row["name"] for row in rows)
+
+
+@pytest.mark.parametrize("shards", [1, 3])
 @pytest.mark.parametrize("longer", [120, 1000])
 def test_remains_of_another_process_are_counted_and_not_read(longer: int, shards: int, tmp_path: Path) -> None:
     short, long = document(77, 100), document(99, longer, "other")

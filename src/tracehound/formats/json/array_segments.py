@@ -333,12 +333,15 @@ class _SegmentReader(Generic[Some, E]):
             window.grow()
         before = bytes(window.buffer[: array.before]).strip(UTF8_BOM + b" \t\r\n,")
         if not array.is_named:
-            segment.repairs.add_repair("repaired", "events_not_named", array.at)
+            segment.repairs.add_repair("repaired", "events_not_named", max(array.at, 0))
         elif before and not before.startswith(b"{"):
             segment.repairs.add_repair("repaired", "first_byte_damaged", 0)
             before = b"{" + before[not before.startswith(b'"') :]
         _parse_metadata(before + b"}", segment, 0)
-        window.drop(array.at)
+        if array.at < 0:
+            window.insert_bracket_byte()
+        else:
+            window.drop(array.at)
 
     def _no_events_error(self) -> TracehoundError:
         damage = self._stream.damage

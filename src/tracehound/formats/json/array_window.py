@@ -70,7 +70,8 @@ class EventBoundary(NamedTuple):
 class ArrayStart(NamedTuple):
     """The start of the array of events: the text before it ends at `before`, its bracket (or what is there) is at `at`.
 
-    `is_named` is false where only an event shows that there is an array.
+    `is_named` is false where only an event shows that there is an array; `at` is -1 where the file begins with it, as
+    one event a line does.
     """
 
     before: int
@@ -150,6 +151,12 @@ class SlidingWindow:
         self.base += count
         self._have -= count
 
+    def insert_bracket_byte(self) -> None:
+        """Step back before the first byte of a file that begins with an event, for the byte in place of a bracket."""
+        self.buffer = bytearray(b"\n") + self.buffer
+        self.base -= 1
+        self._have += 1
+
     def seek(self, offset: int) -> None:
         """Advance to an offset in the inflated file that is not before the window."""
         ahead = offset - self.base
@@ -172,7 +179,7 @@ class SlidingWindow:
             return ArrayStart(named.start(), named.end() - 1)
         if not (self.is_at_file_end or self.widest):
             return None
-        for match in _OBJECT.finditer(self.buffer, 1, self.visible_size):
+        for match in _OBJECT.finditer(self.buffer, 0, self.visible_size):
             if self._is_event(match.start()) and not _LIST_FOR_PHASE.match(
                 self.buffer, match.start(), self.visible_size
             ):
