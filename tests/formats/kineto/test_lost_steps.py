@@ -49,6 +49,16 @@ def test_two_processes_that_mark_steps_wrote_one_file(tmp_path: Path) -> None:
     assert values(frames, "several_writers") == [("7", "8")]
 
 
+def launches(pid: int, count: int) -> list[dict[str, object]]:
+    call = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": pid, "tid": pid, "dur": 9}
+    return [{**call, "ts": 100 * n} for n in range(count)]
+
+
+def test_two_processes_that_launch_work_wrote_one_file(tmp_path: Path) -> None:
+    assert values(read(tmp_path, document(*launches(7, 9), *launches(8, 9))), "several_writers") == [("7", "8")]
+    assert values(read(tmp_path, document(*launches(7, 900), *launches(77, 9))), "several_writers") == []
+
+
 def test_a_torn_id_and_a_merged_file_are_no_second_writer(tmp_path: Path) -> None:
     frames = read(tmp_path, document(*steps(7, 0, 9), *steps(77, 9, 10)))
     assert values(frames, "several_writers") == []

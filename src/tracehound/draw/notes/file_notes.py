@@ -93,8 +93,8 @@ def _steps_lost(steps: tuple[int, ...]) -> str:
 
 def _several_writers(processes: tuple[str, ...]) -> str:
     return (
-        f"processes that mark steps in one file ({join_some(processes, 4)}): they wrote it together, and it is read as"
-        " one rank; give each rank a file of its own"
+        f"processes that mark steps or launch work in one file ({join_some(processes, 4)}): they wrote it together, and"
+        " it is read as one rank; give each rank a file of its own"
     )
 
 

@@ -127,11 +127,7 @@ def merge_segment_results(
     file_lanes = _build_moved_lanes(lanes, foreign, recorded_names, family, metadata)
     if foreign.writer == "torch_npu":
         note_counts.counts.pop(FOREIGN_CATEGORIES, None)
-    marks = Counter[str]()
-    for result in results:
-        for pid, count in result.step_processes.items():
-            marks[str(normalize_id(pid))] += count
-    writers = sorted(process for process, count in marks.items() if count > 1)  # damage may tear the id of one
+    writers = _find_writers(results)
     bounds, located_events = _time_bounds(results, base_ns), list[LocatedEvents]()
     lanes_of_chunk = list[Sequence[LaneKey]]()
     operators = _collective_operators(collective_sizes, file_lanes)
@@ -186,8 +182,18 @@ def merge_segment_results(
     )
 
 
+def _find_writers(results: Sequence[SegmentResult]) -> list[str]:
+    """The processes that mark steps or call a device's runtime; not the rare ones, whose ids damage may have torn."""
+    found = Counter[str]()
+    for result in results:
+        for pid, count in result.writers.items():
+            found[str(normalize_id(pid))] += count
+    rare = max(1, max(found.values(), default=0) // 100)
+    return sorted(process for process, count in found.items() if count > rare)
+
+
 def _several_writers_notes(processes: Sequence[str]) -> list[Note]:
-    """A note of the processes that mark steps, if there are several: each writes a file of its own otherwise."""
+    """A note of the processes that wrote a file, if there are several: each writes a file of its own otherwise."""
     values = (("processes", tuple(processes[:_MAX_WRITERS])),)
     return [Note("missing", "several_writers", len(processes), values=values)] if len(processes) > 1 else []
 

@@ -6,6 +6,7 @@ counted.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from itertools import starmap
 from typing import Final, NamedTuple
@@ -79,7 +80,7 @@ class SegmentResult(Struct, frozen=True):
     those of `SegmentColumns`. `start_sample` has some of the starts (ns), `profiler_span` the start and length of the
     profiler's own span (`INVALID` for an invalid time; None without a span). `samples` are those of counters, and
     `facets` those of `FACET_SCHEMAS`, with times in ns; `categories` and `kinds` are those of the events,
-    `step_processes` the processes that mark steps, with the number of their marks.
+    `writers` the processes that mark steps or call a device's runtime, with the number of these events.
     `flow_ends` are the ends of launch flows, `edges_left` those of `SegmentColumns`.
     """
 
@@ -93,7 +94,7 @@ class SegmentResult(Struct, frozen=True):
     device_family: str
     categories: frozenset[str]
     kinds: frozenset[str]
-    step_processes: Mapping[RawId, int]
+    writers: Mapping[RawId, int]
     samples: SpilledSamples
     facets: Mapping[str, SpilledRows]
     flow_ends: tuple[LaunchFlowEndpoint, ...]
@@ -153,7 +154,7 @@ def spill_segment(columns: SegmentColumns, kind_cache: KindCache, spill: Spill, 
         ),
         categories=frozenset(cat for cat, *_ in columns.signatures),
         kinds=frozenset(KINDS[code] for code in np.flatnonzero(np.bincount(kind)).tolist()),
-        step_processes=_step_processes(columns, drawn_events, step),
+        writers=_count_by_writer(columns, drawn_events, (step >= 0) | (kind == KIND_CODES["runtime"])),
         samples=columns.samples.finish().spill_samples(spill, f"{name}-samples"),
         facets=columns.facets.spill(spill, name, note_counts),
         flow_ends=tuple(columns.flow_ends),
@@ -161,14 +162,12 @@ def spill_segment(columns: SegmentColumns, kind_cache: KindCache, spill: Spill, 
     )
 
 
-def _step_processes(columns: SegmentColumns, events: EventColumns, step: npt.NDArray[np.int32]) -> dict[RawId, int]:
-    """The processes with marks of steps, and the number of their marks."""
-    marked, counts = np.unique(events.signature[step >= 0], return_counts=True)
-    signatures, found = list(columns.signatures) if len(marked) else [], dict[RawId, int]()
-    for code, count in zip(marked.tolist(), counts.tolist(), strict=True):
-        _, pid, _ = signatures[code]
-        found[pid] = found.get(pid, 0) + count
-    return found
+def _count_by_writer(columns: SegmentColumns, events: EventColumns, rows: npt.NDArray[np.bool_]) -> dict[RawId, int]:
+    """The processes of some events of a host, and the number of these events."""
+    counts, found = np.bincount(events.signature[rows], minlength=len(columns.signatures)), Counter[RawId]()
+    for (_, pid, _), count in zip(columns.signatures, counts.tolist(), strict=True):
+        found[pid] += count
+    return {pid: count for pid, count in found.items() if count}
 
 
 def _has_unknown_category(signature: EventSignature) -> bool:
