@@ -136,19 +136,38 @@ def test_why_nothing_was_recorded_of_a_device_whose_runtime_was(
 def test_memory_of_a_device_proves_that_there_is_one(tmp_path: Path) -> None:
     rank = Rank(0)
     rank.host("aten::mm", 0, 10)
-    said = "no device activity was recorded on rank 0: {}profile with ProfilerActivity.CUDA (or XPU)"
+    said = "no device activity was recorded on rank 0: {}profile with ProfilerActivity.CUDA{}"
     held = {"Addr": 1, "Bytes": 512, "Total Allocated": 512, "Device Id": -1, "Device Type": 0}
     rank.events.append({"ph": "i", "name": "[memory]", "pid": 100, "tid": 1, "ts": 5, "args": held})
-    assert list(note_texts(breakdown(job(tmp_path, rank)).notes)) == [said.format("")]
+    assert list(note_texts(breakdown(job(tmp_path, rank)).notes)) == [said.format("", " (or XPU)")]
     held |= {"Device Id": 0, "Device Type": 1}
     proof = "device memory was allocated, but no device work was recorded: "
-    assert list(note_texts(breakdown(job(tmp_path, rank)).notes)) == [said.format(proof)]
+    assert list(note_texts(breakdown(job(tmp_path, rank)).notes)) == [said.format(proof, "")]
     assert proof in note_texts(run_analysis(get_analysis("utilization"), job(tmp_path, rank)).notes)[0]
     b = Building()
     b.event(thread(), "aten::mm", 0, 10, "op")
-    assert list(note_texts(breakdown(b.trace()).notes)) == [said.format("if it has a GPU, ")]
-    b.facts = FileFacts(host_only=NoDeviceWork(allocates=True))
-    assert list(note_texts(breakdown(b.trace()).notes)) == [said.format(proof)]
+    assert list(note_texts(breakdown(b.trace()).notes)) == [said.format("if it has a GPU, ", " (or XPU)")]
+    b.facts = FileFacts(host_only=NoDeviceWork(allocates=("GPU",)))
+    assert list(note_texts(breakdown(b.trace()).notes)) == [said.format(proof, "")]
+
+
+@pytest.mark.parametrize(
+    ("device_type", "advice"),
+    [
+        (12, "profile with ProfilerActivity.XPU"),
+        (13, "PyTorch's profiler records no work on MPS; record it with Instruments (torch.mps.profiler)"),
+        (15, "profile with ProfilerActivity.HPU"),
+        (20, "profile with ProfilerActivity.PrivateUse1"),
+        (10, "profile with ProfilerActivity.CUDA (or XPU)"),
+    ],
+)
+def test_the_advice_fits_the_device_whose_memory_was_allocated(device_type: int, advice: str, tmp_path: Path) -> None:
+    rank = Rank(0)
+    rank.host("aten::mm", 0, 10)
+    held = {"Addr": 1, "Bytes": 512, "Total Allocated": 512, "Device Id": 0, "Device Type": device_type}
+    rank.events.append({"ph": "i", "name": "[memory]", "pid": 100, "tid": 1, "ts": 5, "args": held})
+    (said,) = note_texts(breakdown(job(tmp_path, rank)).notes)
+    assert said.endswith(f"device memory was allocated, but no device work was recorded: {advice}")
 
 
 def test_of_a_file_that_is_cut_off_the_rest_may_have_the_devices(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_all_facts_come_back_as_they_were(tmp_path: Path) -> None:
         devices=(DeviceProperties(0, "NVIDIA X", 132, 2048, 1 << 36, 9, 32, '{"id":0}'),),
         span_ns=(2**63, 5),
         modules=False,
-        host_only=NoDeviceWork("launches", "CUDA", allocates=True, foreign=1, unread=2, severed=True),
+        host_only=NoDeviceWork("launches", "CUDA", allocates=("GPU",), foreign=1, unread=2, severed=True),
         planes={"/device:TPU:0": PlaneStats(peak_teraflops_per_second=918.0, compute_cap_major=9)},
         programs=(HloProgram("jit_f", -5, 7, 9, 2, 4, damaged=True),),
     )

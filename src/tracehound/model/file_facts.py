@@ -114,14 +114,14 @@ class NoDeviceWork(Struct, frozen=True):
 
     `runtime` is "launches" if the host launched device work, "calls" if it called a device's runtime without launching
     anything, else "". `family` is the runtime of the launches ("CUDA"); "" for unknown ones and for several.
-    `allocates`: device memory was allocated. `foreign` counts events that may be from another profiler, `unread` events
-    with phases that PyTorch does not write. `severed`: the file, or the one that it was exported from, ends within its
-    events.
+    `allocates` has the types of devices whose memory was allocated ("GPU", "MPS"). `foreign` counts events that may be
+    from another profiler, `unread` events with phases that PyTorch does not write. `severed`: the file, or the one that
+    it was exported from, ends within its events.
     """
 
     runtime: Literal["launches", "calls", ""] = ""
     family: str = ""
-    allocates: bool = False
+    allocates: tuple[str, ...] = ()
     foreign: int = 0
     unread: int = 0
     severed: bool = False

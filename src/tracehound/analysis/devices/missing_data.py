@@ -72,7 +72,7 @@ def no_device_activity_remedy(context: RunContext) -> Note:
 def _record_devices_note(context: RunContext, facts: Iterable[FileFacts], profilers: tuple[str, ...]) -> Note:
     """A note on how to record devices, and the events of these files that may be of a device.
 
-    PyTorch lists the devices that a process sees (`listed`), and records their memory (`allocated`).
+    PyTorch lists the devices that a process sees (`listed`), and records their memory (`allocated` has their types).
     """
     found = _host_only_facts(facts)
     return note(
@@ -80,7 +80,7 @@ def _record_devices_note(context: RunContext, facts: Iterable[FileFacts], profil
         profilers=profilers,
         foreign=sum(each.foreign for each in found),
         unread=sum(each.unread for each in found),
-        allocated=any(each.allocates for each in found),
+        allocated=tuple(sorted({device for each in found for device in each.allocates})),
         listed=not context.is_pytorch or any(each.devices for each in context.facts),
     )
 

@@ -98,7 +98,9 @@ def _nothing_recorded(what: str, remedy: str, *, windowed: bool) -> str:
     return f"{what} in the window (if there are none at all, {remedy})" if windowed else f"{what}: {remedy}"
 
 
-def _record_devices(profilers: tuple[str, ...], foreign: int, unread: int, *, allocated: bool, listed: bool) -> str:
+def _record_devices(
+    profilers: tuple[str, ...], foreign: int, unread: int, allocated: tuple[str, ...], *, listed: bool
+) -> str:
     before = ""
     if foreign:
         categories = "with categories unknown to PyTorch may be from another profiler"
@@ -108,9 +110,24 @@ def _record_devices(profilers: tuple[str, ...], foreign: int, unread: int, *, al
         before += f"{count_noun(unread, 'event')} {phases}; else "
     if allocated:
         before += "device memory was allocated, but no device work was recorded: "
-    elif not listed:
+        return before + _record_devices_of(allocated)
+    if not listed:
         before += "if it has a GPU, "
     return before + _join_remedies(_RECORD_DEVICES, profilers)
+
+
+def _record_devices_of(types: tuple[str, ...]) -> str:
+    """The advice to record devices of these types in PyTorch."""
+    activities = [f"ProfilerActivity.{_ACTIVITIES[name]}" for name in types if name in _ACTIVITIES]
+    if activities:
+        return f"profile with {' and '.join(activities)}"
+    if "MPS" in types:
+        return "PyTorch's profiler records no work on MPS; record it with Instruments (torch.mps.profiler)"
+    return _RECORD_DEVICES["PyTorch"]
+
+
+_ACTIVITIES: Final = {"GPU": "CUDA", "XPU": "XPU", "HPU": "HPU", "MTIA": "MTIA", "PrivateUse1": "PrivateUse1"}
+"""PyTorch's activities that record devices, by type."""
 
 
 def _no_device_activity(ranks: tuple[int, ...], why: str) -> str:

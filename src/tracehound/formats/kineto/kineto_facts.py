@@ -19,6 +19,7 @@ from tracehound.formats.kineto.process_ids import MergedRuns
 from tracehound.formats.runtime_names import LAUNCH_CALL, RUNTIME_CALL, runtime_family
 from tracehound.formats.torch_names import MODULE_PREFIX
 from tracehound.model.file_facts import DeviceProperties, FileFacts, NoDeviceWork, PeekedFacts, ProcessGroup
+from tracehound.model.memory_devices import memory_device_name
 from tracehound.model.notes import (
     PROFILER_ERROR,
     PROFILER_WARNING,
@@ -172,16 +173,19 @@ def collect_host_only_signs(frames: FileFrames, kinds: Collection[str]) -> NoDev
     return NoDeviceWork(
         runtime,
         family,
-        _allocates_on_devices(frames.facets),
+        _types_of_allocating_devices(frames.facets),
         foreign_events,
         unknown_phases,
         is_truncated(frames.notes),
     )
 
 
-def _allocates_on_devices(facets: Mapping[str, pl.LazyFrame]) -> bool:
-    allocated = facets.get("allocated")
-    return allocated is not None and bool(collect_frame(allocated.select((pl.col("device") >= 0).any())).item())
+def _types_of_allocating_devices(facets: Mapping[str, pl.LazyFrame]) -> tuple[str, ...]:
+    """The types of the devices whose memory was allocated, as their names begin: ``GPU``, ``MPS``."""
+    if (allocated := facets.get("allocated")) is None:
+        return ()
+    types = memory_device_name(pl.col("device")).str.extract(r"^(\S+)").unique().sort()
+    return tuple(collect_frame(allocated.filter(pl.col("device") >= 0).select(types)).to_series())
 
 
 def _runtime_use(events: pl.LazyFrame) -> tuple[Literal["launches", "calls", ""], str]:
