@@ -61,7 +61,11 @@ def test_of_a_file_with_one_event_a_line_the_first_is_read_too(separator: str, s
     rows = json.loads(document(77, 100))["traceEvents"]
     path = tmp_path / "t.pt.trace.json"
     path.write_text(separator.join(map(json.dumps, rows)))
-    assert sorted(names(read_in_shards(path, shards))) == sorted(row["name"] for row in rows)
+    frames = read_in_shards(path, shards)
+    assert sorted(names(frames)) == sorted(row["name"] for row in rows)
+    assert codes(frames) == {"events_without_bracket": 1}
+    path.write_text(path.read_text()[:-9])
+    assert {"events_without_end", "event_cut_off"} < set(codes(read_in_shards(path, shards)))
 
 
 @pytest.mark.parametrize("shards", [1, 3])

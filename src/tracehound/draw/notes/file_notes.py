@@ -243,6 +243,7 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "message_damaged": "{message} is damaged from here on ({error}); the rest of it was left out",
     "plane_without_event_names": _plane_without_names,
     "event_length_damaged": ("damaged event length: some stats of events are shown as events"),
+    "events_without_bracket": "the file begins with an event and not with a list (one event a line): read as a list",
     "events_not_named": "the array of events has no name",
     "first_byte_damaged": "the first byte of the file is damaged",
     "events_end_early": "the array of events seems to end here, but events of it follow: they were kept",

@@ -30,7 +30,7 @@ from tracehound.formats.json.lenient_json import (
     parse_exact_number,
     repair_and_decode,
 )
-from tracehound.model.notes import Level, Note
+from tracehound.model.notes import EVENTS_WITHOUT_END, Level, Note
 
 EVENT_CUT_OFF: Final = "event_cut_off"
 EVENT_NOT_JSON: Final = "event_not_json"
@@ -42,6 +42,8 @@ NAME_NOT_TEXT: Final = "name_not_text"
 ARGS_NOT_OBJECT: Final = "args_not_object"
 TIME_AS_TEXT: Final = "time_as_text"
 COMMA_MISSING: Final = "comma_missing"
+EVENTS_WITHOUT_BRACKET: Final = "events_without_bracket"
+"""The file begins with an event, as one with one event a line does."""
 COMMAS_REPEATED: Final = "commas_repeated"
 
 _KEYS: Final = "ph|name|cat|pid|tid|ts|dur|args|id|bp|s"
@@ -115,10 +117,15 @@ class RepairCounts(Struct):
         self.counts[kind] = (count + times, min(first, at))
 
     def notes(self) -> tuple[Note, ...]:
-        """Return one note for each kind."""
+        """Return one note for each kind; of a file with one event a line none that it has no commas and no end."""
+        codes = {code for _, code, _ in self.counts}
+        usual = set[str]()
+        if EVENTS_WITHOUT_BRACKET in codes:
+            usual = {COMMA_MISSING} if EVENT_CUT_OFF in codes else {COMMA_MISSING, EVENTS_WITHOUT_END}
         return tuple(
             Note(level, code, count, where=f"byte {first:,}", values=values)
             for (level, code, values), (count, first) in self.counts.items()
+            if code not in usual
         )
 
 

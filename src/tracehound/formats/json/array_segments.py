@@ -29,6 +29,7 @@ from tracehound.formats import Progress, WorkerShard
 from tracehound.formats.file_signatures import UTF8_BOM
 from tracehound.formats.inflate import InflatedStream, open_stream
 from tracehound.formats.json.array_repair import (
+    EVENTS_WITHOUT_BRACKET,
     LenientElements,
     RepairCounts,
     find_wrong_types,
@@ -332,8 +333,10 @@ class _SegmentReader(Generic[Some, E]):
                 raise self._no_events_error()
             window.grow()
         before = bytes(window.buffer[: array.before]).strip(UTF8_BOM + b" \t\r\n,")
-        if not array.is_named:
-            segment.repairs.add_repair("repaired", "events_not_named", max(array.at, 0))
+        if array.at < 0:
+            segment.repairs.add_repair("repaired", EVENTS_WITHOUT_BRACKET, 0)
+        elif not array.is_named:
+            segment.repairs.add_repair("repaired", "events_not_named", array.at)
         elif before and not before.startswith(b"{"):
             segment.repairs.add_repair("repaired", "first_byte_damaged", 0)
             before = b"{" + before[not before.startswith(b'"') :]
