@@ -207,6 +207,7 @@ SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     ),
     "clocks_apart_in_export": "{said}",
     "clock_impossible": "implausible clock, not used",
+    "job_impossible": "implausible fact of the job, not used",
     "rows_far_away": "rows more than a day from the others",
     "memory_timeline_ends_early": "the memory timeline ends early",
     "rows_not_numbers": "rows that are not four whole numbers",

@@ -73,7 +73,7 @@ def collect_file_facts(metadata: Mapping[str, Any], events: MergedSegments) -> F
         versions={name: str(metadata[name]) for name in sorted(metadata) if name.endswith("_version")},
         exported_window=events.exported_window,
         rank=recorded_rank(job) if is_single_run else None,
-        world_size=recorded_int64(job.get("world_size")),
+        world_size=_recorded_world_size(job),
         backend=_text_or_none(job.get("backend")),
         groups=tuple(_process_groups(job)),
         machine=_text_or_none(metadata.get("host_name")) if is_single_run else None,
@@ -81,6 +81,23 @@ def collect_file_facts(metadata: Mapping[str, Any], events: MergedSegments) -> F
         devices=read_device_properties(metadata),
         span_ns=events.span_ns,
     )
+
+
+def job_notes(metadata: Mapping[str, Any]) -> tuple[Note, ...]:
+    """Notes of the rank and the number of ranks that a file records and that cannot be true."""
+    if (job := metadata.get("distributedInfo")) is None:
+        return ()
+    if not isinstance(job, Mapping):
+        return (Note("dropped", "job_impossible", where="distributedInfo"),)
+    usable = {"rank": recorded_rank(job), "world_size": _recorded_world_size(job)}
+    wrong = [name for name, value in usable.items() if value is None and job.get(name) is not None]
+    return tuple(Note("dropped", "job_impossible", where=f"distributedInfo.{name}") for name in wrong)
+
+
+def _recorded_world_size(job: Mapping[str, Any]) -> int | None:
+    """Number of ranks in the ``distributedInfo`` of a file; None if it has none that can be true."""
+    world = recorded_int64(job.get("world_size"))
+    return world if world is not None and 0 < world < 1 << 31 else None
 
 
 def _process_groups(job: Mapping[str, Any]) -> Iterator[ProcessGroup]:
@@ -209,7 +226,7 @@ def claims_in_text(text: str, *, complete: bool = False) -> PeekedFacts:
     events = peek_events(text, base_ns, complete=complete)
     return PeekedFacts(
         rank=recorded_rank(job) if not events.merged else None,
-        world_size=recorded_int64(job.get("world_size")),
+        world_size=_recorded_world_size(job),
         backend=_text_or_none(job.get("backend")) or None,
         devices=tuple(name for name in models if isinstance(name, str) and name),
         host=_text_or_none(find_value("host_name", text)) or None,
