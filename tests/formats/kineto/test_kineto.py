@@ -277,6 +277,37 @@ def test_a_wait_on_a_device_without_work_is_the_hosts(part):
     assert (lane["rank"], lane["stream"], lane["name"]) == (None, None, "sync")
 
 
+@pytest.mark.parametrize("stream", [2**31, 2**32, 140_234_567_890_123_456, 2**63 - 2])
+def test_streams_with_the_addresses_of_rocm_stay_apart(stream, part):
+    got = part([gpu("kernel", "a", 0, 5, stream=stream), gpu("kernel", "b", 1, 5, stream=stream + 1)])
+    assert sorted(got.lanes.filter("work")["stream"]) == [stream, stream + 1]
+
+
+def test_no_stream_of_cupti_is_none(part):
+    for stream in (2**32 - 1, 2**63, 2**64 - 1):
+        got = part([gpu("kernel", "a", 0, 5, stream=stream)])
+        assert got.lanes.filter("work")["stream"].to_list() == [None]
+
+
+@pytest.mark.parametrize(
+    ("job", "where"),
+    [
+        ({"rank": 2**63, "world_size": 2}, ["distributedInfo.rank"]),
+        ({"rank": -1, "world_size": 0}, ["distributedInfo.rank", "distributedInfo.world_size"]),
+        ({"rank": "0", "world_size": 2**62}, ["distributedInfo.world_size"]),
+        ({"rank": 1.0, "world_size": "4"}, []),
+        ({"backend": "nccl"}, []),
+        ([], ["distributedInfo"]),
+        (None, []),
+    ],
+)
+def test_facts_of_a_job_that_cannot_be_true_are_not_used(job, where, part):
+    got = part([x("cpu_op", "a", 0, 1)], distributedInfo=job)
+    assert [note.where for note in got.notes if note.code == "job_impossible"] == where
+    if where:
+        assert got.facts.world_size in (None, 2)
+
+
 def test_bytes_of_collectives(part):
     comms = {"Collective name": "allgather", "dtype": "BFloat16", "In msg nelems": 10, "Out msg nelems": 80}
     got = part(

@@ -30,6 +30,9 @@ _TITLED_ORDER: Final = 2**31 - 1
 _NO_CUPTI_STREAM: Final = 2**32 - 1
 """CUPTI's unsigned -1."""
 
+_MAX_STREAM: Final = 2**63 - 1
+"""ROCm writes the addresses of streams, of which larger ones are no addresses of a program."""
+
 
 class HostThread(NamedTuple):
     """A thread of a host; ids that are numbers are ints, however the file writes them."""
@@ -205,7 +208,7 @@ def device_lane_key(signature: EventSignature, device: RawId, stream: RawId) -> 
     return DeviceLane(
         role=parse_category(cat).role,
         device=device_ordinal(pid if device is None else device),
-        stream=MISSING if number >= _NO_CUPTI_STREAM else number,
+        stream=MISSING if number == _NO_CUPTI_STREAM or number > _MAX_STREAM else number,
         pid=normalize_id(pid),
     )
 
