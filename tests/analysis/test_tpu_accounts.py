@@ -305,3 +305,6 @@ def test_offloaded_collectives_of_a_public_report(shared: Path) -> None:
     totals = dict(result(trace, "collectives").table.select("name", pl.col("total") // US).iter_rows())
     assert totals == {"all-gather-offload.7": 28_000, "all-reduce.2": 20_000}
     assert [one["idle"] // US for one in result(trace, "breakdown").table.rows(named=True)] == [1800, 1800]
+    exposed = result(trace, "findings").table.row(0, named=True)
+    assert exposed["finding"].startswith("no computation overlaps all_reduce"), "the all-gather is hidden"
+    assert "45.8 % of all communication is hidden" in exposed["evidence"]

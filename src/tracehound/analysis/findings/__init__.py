@@ -281,15 +281,15 @@ def _gather_evidence(tables: Sequence[RankTables], context: RunContext, options:
 
 
 def _sum_collectives(calls: pl.DataFrame) -> pl.DataFrame:
-    """The calls of all ranks by kind and size, the kind with most time first.
+    """The calls of all ranks by kind and size, the kind with most exposed time first.
 
     The fastest call of any rank is the one that waited least for the others.
     """
     sizes = calls.group_by("collective", "group_size", "message").agg(
-        pl.col("count", "total").sum(), pl.col("fastest").min()
+        pl.col("count", "total", "exposed").sum(), pl.col("fastest").min()
     )
-    kind_total = pl.col("total").sum().over("collective")
-    return sizes.sort(kind_total, "collective", "total", descending=[True, False, True])
+    of_kind = (pl.col(name).sum().over("collective") for name in ("exposed", "total"))
+    return sizes.sort(*of_kind, "collective", "total", descending=[True, True, False, True])
 
 
 def _finding_row(finding: Finding, place: FindingLocation, base: str) -> dict[str, Any]:

@@ -271,6 +271,7 @@ COLLECTIVE_SCHEMA: Final = schema(
         "message": pl.Int64(),  # bytes of one call; null where they are not known
         "count": pl.Int64(),
         "total": pl.Int64(),  # ps
+        "exposed": pl.Int64(),  # ps without computation
         "fastest": pl.Int64(),  # the shortest call, ps
     }
 )
@@ -285,14 +286,29 @@ def collective_calls_by_size(rank_trace: RankTrace, step_intervals: Callable[[],
     else:
         inside = covered_lengths(steps, calls["start"].to_numpy(), calls["end"].to_numpy())
         calls = calls.filter(pl.Series(inside > 0))
+    if calls.height:
+        calls = calls.join(_exposed_time_of_calls(rank_trace, calls), on="event", how="left", maintain_order="left")
+    else:
+        calls = calls.with_columns(pl.lit(0, pl.Int64).alias("exposed"))
     length = pl.col("end") - pl.col("start")
     kind = pl.col("collective").cast(pl.String).fill_null("communication")
     sizes = calls.group_by(
         kind.alias("collective"), pl.col("size").alias("group_size"), pl.col("bytes").alias("message")
     )
-    rows = sizes.agg(pl.len().cast(pl.Int64).alias("count"), length.sum().alias("total"), length.min().alias("fastest"))
+    rows = sizes.agg(
+        pl.len().cast(pl.Int64).alias("count"),
+        length.sum().alias("total"),
+        pl.col("exposed").sum(),
+        length.min().alias("fastest"),
+    )
     own = pl.lit(rank_trace.rank, pl.Int64).alias("rank")
     return rows.with_columns(own).select(pl.col(name).cast(dtype) for name, dtype in COLLECTIVE_SCHEMA.items())
+
+
+def _exposed_time_of_calls(rank_trace: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:
+    """For each call (event) the time in which its rank computes nothing, `exposed`."""
+    pieces = intervals_without_compute(rank_trace, calls).explode("exposed").unnest("exposed")
+    return pieces.group_by("event").agg((pl.col("until") - pl.col("after")).sum().alias("exposed"))
 
 
 def _memory_peak(rank_trace: RankTrace) -> pl.DataFrame:

@@ -111,15 +111,13 @@ def find_exposed_communication(evidence: Evidence) -> Iterator[Finding]:
     if share <= COMMUNICATION_SHARE:
         return
     ranks = part_share_by_rank(evidence, "communication")
-    run = evidence.table("breakdown").select("communication", "all_communication").sum()
-    everything = run["all_communication"][0]
-    hidden = (everything - run["communication"][0]) / everything if everything else 0.0
+    hidden = _hidden_share(evidence)
     title, topic, command = _describe_communication(evidence, hidden)
     per = " per step" if evidence.steps else ""
     most = f", most on rank {ranks['rank'][0]} ({percent(ranks['share'][0])})" if _is_uneven(ranks) else ""
     parts = [
         f"{percent(share)} of {evidence.time_phrase} is communication alone{most}",
-        f"{percent(hidden)} of all communication is hidden behind computation",
+        f"{f'{percent(hidden)} of all' if hidden else 'none of the'} communication is hidden behind computation",
     ]
     if waiting:
         parts.append(f"{format_duration(waiting)}{per} more is waiting for late ranks")
@@ -136,6 +134,19 @@ def find_exposed_communication(evidence: Evidence) -> Iterator[Finding]:
         share,
         command=command,
     )
+
+
+def _hidden_share(evidence: Evidence) -> float:
+    """Share of all communication that computation hides; of XLA's also that on SparseCores and in flight."""
+    if evidence.is_xla and evidence.collectives.height:
+        return _hidden_part(evidence.collectives)
+    return _hidden_part(evidence.table("breakdown").select(exposed="communication", total="all_communication"))
+
+
+def _hidden_part(times: pl.DataFrame) -> float:
+    """Share of the sum of the total times that is not exposed."""
+    exposed, total = times.select("exposed", "total").sum().row(0)
+    return max(total - exposed, 0) / total if total else 0.0
 
 
 def _find_host_communication(evidence: Evidence) -> Iterator[Finding]:
@@ -179,8 +190,9 @@ def _describe_communication(evidence: Evidence, hidden: float) -> tuple[str, str
     alone = missing_job_ranks_notes(evidence.context)  # then calls last as long as ranks that are not here are late
     rate = _bus_bandwidth(sized)
     if evidence.is_xla:
-        title = f"no computation overlaps {what}" if hidden < MIN_HIDDEN_SHARE else f"{what} is partly exposed"
-        return title, "communication", "overlap"
+        is_hidden = _hidden_part(calls.filter(collective=what)) >= MIN_HIDDEN_SHARE
+        title = f"{what} is partly exposed" if is_hidden else f"no computation overlaps {what}"
+        return title, "communication", "async_overlap" if evidence.device_word == "TPU" else "overlap"
     if rate is not None and not alone and rate < SLOW_BANDWIDTH and size >= MAX_SMALL_MESSAGE:
         return f"slow link: {what} at {format_bandwidth(rate)}", SLOW_LINK, "collectives"
     if hidden < MIN_HIDDEN_SHARE:
