@@ -49,6 +49,11 @@ class Note(Struct, frozen=True):
         return ", ".join(filter(None, (path_text(self.file), self.where)))
 
 
+def other_files_text(files: int) -> str:
+    """The files of a note after the first: ``and 3 more files``; "" for one file."""
+    return f"and {files - 1:,} more file{'' if files == 2 else 's'}" if files > 1 else ""
+
+
 SentenceTemplate = str | Callable[..., str]
 """The sentence of a note: a template of `str.format`, or a function with the note's values as keyword arguments."""
 

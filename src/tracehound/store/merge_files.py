@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tracehound.errors import path_text, printable
 from tracehound.model.ids import MAX_ROWS
-from tracehound.model.notes import Note, note
+from tracehound.model.notes import Note, note, other_files_text
 from tracehound.model.stacked_frames import StackedFrames
 from tracehound.model.trace import (
     LANES,
@@ -87,7 +87,7 @@ def _drop_ranks_without_device(parts: Sequence[FileFrames]) -> tuple[list[FileFr
     no_ranks = pl.DataFrame(schema=RANKS)
     kept = [part.with_frames(ranks=no_ranks) if lacks else part for part, lacks in zip(parts, lacking, strict=True)]
     files = [str(part.path) for part, lacks in zip(parts, lacking, strict=True) if lacks]
-    return kept, [Note("missing", "hosts_without_device", len(files), file=files[0])]
+    return kept, [Note("missing", "hosts_without_device", len(files), files[0], other_files_text(len(files)))]
 
 
 _XLA_FORMATS: Final = ("xplane", "chrome")

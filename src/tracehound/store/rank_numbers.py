@@ -16,7 +16,7 @@ import polars as pl
 from msgspec import Struct
 
 from tracehound.errors import URL_FOLDER
-from tracehound.model.notes import Note
+from tracehound.model.notes import Note, NoteValue, other_files_text
 from tracehound.model.trace import FileFrames
 from tracehound.store.trace_files import RANK_PER_FILE_FORMAT, natural_sort_key
 
@@ -214,17 +214,23 @@ def _notes_of_unrecorded_ranks(
     silent = [at for at in files if claims[at] is None and owners[at] is not None]
     if silent and len(parts) > 1:
         values = (("from_names", bool(named)),)
-        yield Note("inferred", RANKS_NOT_RECORDED, len(silent), file=str(parts[silent[0]].path), values=values)
+        yield _note_on_files(RANKS_NOT_RECORDED, [parts[at].path for at in silent], values)
     mixed = [at for at in files if parts[at].ranks.height > 1 and parts[at].ranks["rank"].null_count()]
     for code, chosen in (("devices_of_one_rank", True), ("devices_without_rank", False)):
         found = [at for at in mixed if (owners[at] is not None and (claims[at] is not None or bool(named))) == chosen]
         if found:
-            yield Note("inferred", code, len(found), file=str(parts[found[0]].path))
+            yield _note_on_files(code, [parts[at].path for at in found])
     models = list(
         dict.fromkeys(model for at in files for model in parts[at].ranks["model"].to_list() if model is not None)
     )
     if len(models) > 1 and silent:
         yield Note("inferred", DEVICES_DIFFER, len(models), values=(("models", tuple(models)),))
+
+
+def _note_on_files(code: str, paths: Sequence[Path], values: tuple[tuple[str, NoteValue], ...] = ()) -> Note:
+    """A note on several files, of which it names the first."""
+    where = other_files_text(len(paths))
+    return Note("inferred", code, len(paths), file=str(paths[0]), where=where, values=values)
 
 
 def _ranks_by_name(paths: Sequence[Path]) -> dict[Path, int]:
