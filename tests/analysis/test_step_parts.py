@@ -140,7 +140,7 @@ def test_a_last_step_whose_work_is_missing_is_partial_and_not_in_the_average() -
     of_steps = run_analysis(get_analysis("steps"), b.trace())
     assert of_steps.table["step"].to_list() == [1, 2, 3]
     lengths, partial = note_texts(of_steps.notes)[:2]
-    assert lengths == "2 whole steps on 1 rank: median 100 us, p95 100 us, 100 us to 100 us"
+    assert lengths == "2 whole steps on 1 rank: each 100 us"
     assert partial.startswith("1 partial step left out of these lengths: ")
 
 

@@ -45,12 +45,12 @@ def _step_lengths(
     steps: int, ranks: int, median: int, p95: int, least: int, most: int, *, whole: bool, phase: str = ""
 ) -> str:
     """`whole`: partial steps are left out; `phase`: the steps are those of a phase of inference."""
-    ends = f"{format_duration(least)} to {format_duration(most)}"
+    shortest, longest = format_duration(least), format_duration(most)
+    ends = longest if shortest == longest else f"{shortest} to {longest}"
     if steps == 1:
-        return (
-            f"1 {'whole ' * whole}step on {count_noun(ranks, 'rank')}: {ends if ranks > 1 else format_duration(most)}"
-        )
+        return f"1 {'whole ' * whole}step on {count_noun(ranks, 'rank')}: {ends}"
     spread = f"median {format_duration(median)}, p95 {format_duration(p95)}, {ends}"
+    spread = f"each {longest}" if shortest == longest else spread
     what = " ".join(filter(None, ("whole" * whole, phase, "step")))
     return f"{count_noun(steps, what)} on {count_noun(ranks, 'rank')}: {spread}"
 
