@@ -5,10 +5,11 @@ from __future__ import annotations
 import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from building import US, Building, stream
 from tracehound.analysis import Options, get_analysis, health, run_analysis
-from tracehound.analysis.result import Result
+from tracehound.analysis.result import Column, Result
 from tracehound.draw import folded_rows
 from tracehound.model.trace import Trace
 
@@ -107,3 +108,56 @@ def test_different_messages_stay_apart() -> None:
 def test_how_often_a_message_occurs() -> None:
     told = [folded_rows.occurrences_text(*each) for each in ((1, 1), (12, 1), (3, 3), (1200, 3))]
     assert told == ["", "12", "in 3 files", "1,200 in 3 files"]
+
+
+STEP_COLUMNS = (
+    Column("step", "count", "step"),
+    Column("rank", "count", "rank", null_text="all"),
+    Column("host", "text", "host"),
+    Column("start", "instant", "start"),
+    Column("duration", "time", "length"),
+    Column("busy", "share", "busy", "step"),
+    Column("event", "id", "event"),
+)
+
+
+def steps_of_ranks(ranks: int, *, slow: int) -> Result:
+    """Two steps of each rank, the slow one's longer by half, and a row for all ranks at the end."""
+    rows = [
+        (step, rank, f"vm-{rank // 4}", 1000 * step + rank, 1000 + rank + 500 * (rank == slow), 0.9, 100 * step + rank)
+        for step in (1, 2)
+        for rank in range(ranks)
+    ]
+    table = pl.DataFrame([*rows, (1, None, "", 0, 2000, 0.9, None)], [c.name for c in STEP_COLUMNS], orient="row")
+    return Result("steps", "Steps", STEP_COLUMNS, table, table.height)
+
+
+def test_alike_rows_of_many_ranks_are_one_row_with_the_values_of_the_first() -> None:
+    folded = folded_rows.fold_rows(steps_of_ranks(16, slow=5))
+    assert folded.table.select("step", "ranks", "host", "duration", "event").rows() == [
+        (1, "0-4, 6-15", "4 hosts", 1000, 100),
+        (1, "5", "vm-1", 1505, 105),
+        (2, "0-4, 6-15", "4 hosts", 1000, 200),
+        (2, "5", "vm-1", 1505, 205),
+        (1, None, None, 2000, None),
+    ]
+    assert folded.shown_rows_text == "5 groups of ranks (33 rows)"
+    assert folded_rows.fold_rows(folded) is folded
+
+
+def test_rows_of_few_ranks_and_of_other_tables_stay_as_they_are() -> None:
+    few, other = steps_of_ranks(8, slow=5), replace(steps_of_ranks(16, slow=5), analysis="utilization_curve")
+    assert folded_rows.fold_rows(few) is few
+    assert folded_rows.fold_rows(other) is other
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 200)), min_size=1, max_size=20))
+def test_a_row_is_of_ranks_that_differ_by_no_more_than_said(rows: list[tuple[int, int]]) -> None:
+    table = pl.DataFrame(rows, schema=["rank", "time"], orient="row")
+    groups = folded_rows.group_alike_rows(table, [Column("time", "time", "time")])
+    assert sorted(row for group in groups for row in group) == list(range(len(rows)))
+    most = max(time for _, time in rows)
+    for group in groups:
+        times, ranks = [rows[row][1] for row in group], [rows[row][0] for row in group]
+        assert len({*ranks}) == len(ranks), "one row of each rank"
+        assert max(times) - min(times) <= max(0.05 * max(times), 0.01 * most)

@@ -74,7 +74,7 @@ class Result(Struct, frozen=True, eq=False):
     `total` is the number of rows before any cut. `about` says what the numbers cover, if that is neither the window nor
     the whole run. A column ``event`` of unit `id` leads from a row to its event in the timeline; the columns ``start``
     (an `instant`) and ``duration`` bound the row's own window. `all_rows` is the table before any cut, where the chart
-    of a cut result shows all rows, and where equal rows of ranks are folded. `rows_text` says how many rows the table
+    of a cut result shows all rows, and where alike rows of ranks are folded. `rows_text` says how many rows the table
     stands for, where that is not told by `total`.
     """
 
@@ -166,9 +166,10 @@ def make_result(
         *_large_share_notes(full_table, analysis.columns),
         *(note(SETTING_NOTE, name=name, value=value) for name, value in options.given),
     ]
-    return Result(
+    result = Result(
         analysis.name, analysis.title, analysis.columns, shown, full_table.height, tuple(all_notes), context.bounds
     )
+    return replace(result, all_rows=full_table) if shown.height < full_table.height else result
 
 
 def _large_share_notes(table: pl.DataFrame, columns: Sequence[Column]) -> list[Note]:

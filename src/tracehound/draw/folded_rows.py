@@ -1,11 +1,11 @@
 """Rows that say the same of several ranks or files, as one row each: for people, who read pages and no lists.
 
-Csv and json keep all rows. Knows the tables that repeat themselves, `gaps` and `health`, and no width.
+Csv and json keep all rows. Knows the tables that repeat themselves, and no width.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -13,17 +13,21 @@ import polars as pl
 from msgspec.structs import replace
 
 from tracehound.analysis.result import Column, Result
-from tracehound.model.units import count_noun, format_count, format_ranges, join_some
+from tracehound.draw.rank_groups import MANY_RANKS, RANKS_COLUMN, group_text, number_alike_ranks, ranks_cell
+from tracehound.model.units import count_noun, format_count, join_some
 from tracehound.numeric.intervals import Ints
-
-RANKS_COLUMN: Final = Column("ranks", "text", "ranks of which the row is")
-"""The column in place of that of a single rank."""
 
 FILES_COLUMN: Final = Column("files", "count", "files of which the row is")
 
-_MOST_RANGES: Final = 4
 _NAMED_FILES: Final = 2
-"""Ranges of ranks, and files after the first, that a row names at most."""
+"""Files after the first that a row names at most."""
+
+TABLES_OF_RANKS: Final = (
+    "overview", "breakdown", "duty_cycle", "steps", "step_time", "step_parts", "utilization", "memory", "kernel_types",
+    "overlap", "async_overlap", "idle", "queue", "transfers", "slices", "distributed", "stragglers", "arrivals",
+    "clocks",
+)  # fmt: skip
+"""Analyses with rows of single ranks, in which the rows of many ranks may be alike."""
 
 
 def fold_rows(result: Result) -> Result:
@@ -33,8 +37,87 @@ def fold_rows(result: Result) -> Result:
             return fold_gaps(result)
         case "health":
             return fold_messages(result)
+        case name if name in TABLES_OF_RANKS:
+            return fold_alike_ranks(result)
         case _:
             return result
+
+
+def fold_alike_ranks(result: Result, compared: Sequence[Column] = ()) -> Result:
+    """A table of more than `MANY_RANKS` ranks with one row for alike rows of several: its values are the first's.
+
+    Alike are equal texts, shares within 2 points, and other numbers within 5 % (times also within 1 % of the longest)
+    in the `compared` columns: if none are given, in all that do not say where a rank is or when something begins. The
+    rows of a cut result are folded before the cut.
+    """
+    rows = _rows_before_cut(result)
+    if "rank" not in _names_of(result.columns) or rows["rank"].drop_nulls().n_unique() <= MANY_RANKS:
+        return result
+    every = [
+        column
+        for column in result.columns
+        if column.name not in ("rank", *_PLACE_COLUMNS) and column.unit not in ("instant", "id", "host")
+    ]
+    return _with_row_of_each_group(result, rows, group_alike_rows(rows, compared or every))
+
+
+def group_alike_rows(rows: pl.DataFrame, compared: Sequence[Column]) -> list[list[int]]:
+    """The numbers of alike rows, in the order of the first ones; at most one row of a rank in a group."""
+    groups = (
+        rows.select("rank", number_alike_ranks(rows, compared, widest=1))
+        .with_row_index("row")
+        .with_columns(
+            pl.int_range(pl.len()).over("group", "rank").alias("nth"),
+            pl.when(pl.col("rank").is_null()).then("row").alias("sum"),
+        )
+        .group_by("group", "nth", "sum", maintain_order=True)
+        .agg("row")
+    )
+    return groups["row"].to_list()
+
+
+_PLACE_COLUMNS: Final = ("host", "device")
+"""Columns that say where a rank is."""
+
+
+def _rows_before_cut(result: Result) -> pl.DataFrame:
+    return result.table if result.all_rows is None else result.all_rows
+
+
+def _names_of(columns: Sequence[Column]) -> set[str]:
+    return {column.name for column in columns}
+
+
+def _with_row_of_each_group(result: Result, rows: pl.DataFrame, groups: list[list[int]]) -> Result:
+    """The result with the first row of each group, and the ranks of all of them; no more rows than before.
+
+    The table still has the rank of that row, which leads to its lane.
+    """
+    groups = groups[: result.table.height]
+    if all(len(group) == 1 for group in groups):
+        return result
+    rank = rows["rank"].to_list()
+    ranks = [None if rank[group[0]] is None else ranks_cell([rank[row] for row in group]) for group in groups]
+    texts = [pl.Series("ranks", ranks, pl.String)]
+    for column in result.columns:
+        if column.name in _PLACE_COLUMNS and column.unit == "text":
+            names = rows[column.name].fill_null("").to_list()
+            cells = [group_text(column, [names[row] for row in group]) for group in groups]
+            texts.append(pl.Series(column.name, cells, pl.String))
+    table = rows[[group[0] for group in groups]].with_columns(texts)
+    columns = tuple(
+        replace(RANKS_COLUMN, null_text=column.null_text) if column.name == "rank" else column
+        for column in result.columns
+    )
+    counted = sum(map(len, groups))
+    of = f"{counted:,} of {result.total:,}" if counted < result.total else f"{counted:,}"
+    return replace(
+        result,
+        columns=columns,
+        table=table.select(*(column.name for column in columns), "rank"),
+        all_rows=rows,
+        rows_text=f"{count_noun(len(groups), 'group')} of ranks ({of} rows)",
+    )
 
 
 def fold_gaps(result: Result) -> Result:
@@ -43,25 +126,11 @@ def fold_gaps(result: Result) -> Result:
     The same gap: one cause (`why`), and an overlap of at least half of the longer gap. The rows of a cut result are
     folded before the cut.
     """
-    rows = result.table if result.all_rows is None else result.all_rows
-    if not {"rank", "start", "duration", "why"} <= {*rows.columns}:
+    rows = _rows_before_cut(result)
+    if not {"rank", "start", "duration", "why"} <= _names_of(result.columns):
         return result
-    groups = group_same_gaps(rows, result.table.height if result.table.height < rows.height else None)
-    if all(len(group) == 1 for group in groups):
-        return result
-    rank = rows["rank"].to_numpy()
-    texts = pl.Series("ranks", [ranks_cell(rank[group].tolist()) for group in groups], pl.String)
-    table = rows[[group[0] for group in groups]].with_columns(texts)
-    columns = tuple(RANKS_COLUMN if column.name == "rank" else column for column in result.columns)
-    counted = sum(map(len, groups))
-    of = f"{counted:,} of {result.total:,}" if counted < result.total else f"{counted:,}"
-    return replace(
-        result,
-        columns=columns,
-        table=table.select(column.name for column in columns),
-        all_rows=None,
-        rows_text=f"{count_noun(len(groups), 'group')} of ranks ({of} rows)",
-    )
+    most = result.table.height if result.table.height < rows.height else None
+    return _with_row_of_each_group(result, rows, group_same_gaps(rows, most))
 
 
 def group_same_gaps(gaps: pl.DataFrame, most: int | None = None) -> list[list[int]]:
@@ -97,19 +166,14 @@ def _best_row_of_each_rank(rows: Ints, rank: Ints, shared: Ints, first: int) -> 
     return [first, *sorted(row for row in best[at].tolist() if rank[row] != rank[first])]
 
 
-def ranks_cell(ranks: Collection[int]) -> str:
-    """The ranks of a row: ``3``, ``0-7``, ``0, 8, 16 and 61 more``."""
-    return format_ranges(ranks, _MOST_RANGES)
-
-
 def fold_messages(result: Result) -> Result:
     """Health with one row for a message that several files have: they count, and the first ones are named.
 
     Messages that differ in their numbers alone are one; its row has the numbers of the first file and the sum of the
     counts. The column of messages must have sentences.
     """
-    table, names = result.table, [column.name for column in result.columns]
-    if not {"level", "count", "what", "where"} <= {*names} or "files" in names or table.is_empty():
+    table, names = result.table, _names_of(result.columns)
+    if not {"level", "count", "what", "where"} <= names or "files" in names or table.is_empty():
         return result
     file = pl.col("where").str.split(", ").list.first().alias("file")
     without_numbers = pl.col("what").str.replace_all(_NUMBER, "0").alias("message")

@@ -6,16 +6,22 @@ Csv and json keep the rows of single ranks.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
-from tracehound.analysis.result import TEXT_UNITS, Column, Result
-from tracehound.draw.folded_rows import RANKS_COLUMN, ranks_cell
-from tracehound.model.units import count_hosts_and_processes, count_noun, format_names
+from tracehound.analysis.result import TEXT_UNITS, Column, Result, Unit
+from tracehound.draw.cell_text import IDENTIFYING_COLUMNS
+from tracehound.model.units import count_hosts_and_processes, count_noun, format_names, format_ranges
+
+RANKS_COLUMN: Final = Column("ranks", "text", "ranks of which the row is")
+"""The column in place of that of a single rank."""
+
+_MOST_RANGES: Final = 4
+"""Ranges of ranks that a row names at most."""
 
 MANY_RANKS: Final = 8
 """Tables of more ranks are grouped."""
@@ -25,10 +31,19 @@ MOST_GROUPS: Final = 6
 
 ALIKE_SHARES: Final = 0.02
 ALIKE_FRACTION: Final = 0.05
-"""Neighbors in the order of a value are alike if their shares, or the fractions of other numbers, differ by no more."""
+NEGLIGIBLE_TIME: Final = 0.01
+"""Neighbors in the order of a value are alike if their shares, or the fractions of other numbers, differ by no more.
+
+So are times that differ by no more than this fraction of the longest time in any of the columns.
+"""
 
 WIDEST_GROUP: Final = 4
 """Values of a group differ by at most so many times the difference of neighbors."""
+
+
+def ranks_cell(ranks: Collection[int]) -> str:
+    """The ranks of a row: ``3``, ``0-7``, ``0, 8, 16 and 61 more``."""
+    return format_ranges(ranks, _MOST_RANGES)
 
 
 def group_ranks(
@@ -70,23 +85,30 @@ def group_ranks(
     )
 
 
-def number_alike_ranks(table: pl.DataFrame, columns: Sequence[Column]) -> pl.Series:
+def number_alike_ranks(table: pl.DataFrame, columns: Sequence[Column], widest: int = WIDEST_GROUP) -> pl.Series:
     """The number of the group of each row, as `group`: rows with equal texts and alike numbers have one number."""
-    keys = [_number_alike(column, table[column.name]).alias(column.name) for column in columns]
+    of_ranks = table.drop_nulls("rank") if "rank" in table.columns else table
+    times = [of_ranks[column.name].abs() for column in columns if column.unit in _TIME_UNITS]
+    negligible = NEGLIGIBLE_TIME * max((int(each.fill_null(0).to_numpy().max(initial=0)) for each in times), default=0)
+    keys = [_number_alike(column, table[column.name], negligible, widest).alias(column.name) for column in columns]
     return pl.DataFrame(keys).select(pl.struct(pl.all()).rank("dense").alias("group")).to_series()
 
 
-def _number_alike(column: Column, values: pl.Series) -> pl.Series:
-    """Numbers for the values of a column: alike ones have the same."""
-    if _is_text(column) or column.unit == "flag":
+_TIME_UNITS: Final[tuple[Unit, ...]] = ("time", "difference")
+
+
+def _number_alike(column: Column, values: pl.Series, negligible: float, widest: int) -> pl.Series:
+    """Numbers for the values of a column: alike ones have the same, such as times that differ by a negligible one."""
+    least = negligible if column.unit in _TIME_UNITS else 0.0
+    if _is_text(column) or column.unit in ("flag", "number") or column.name in IDENTIFYING_COLUMNS:
         return values.cast(pl.String).fill_null("").rank("dense").cast(pl.Int64)
     numbers = values.cast(pl.Float64).fill_nan(None).fill_null(_UNKNOWN).to_numpy()
     groups, number = np.zeros(len(numbers), np.int64), 0
     first = last = -math.inf
     for row in np.argsort(numbers, kind="stable").tolist():
         value = float(numbers[row])
-        near = ALIKE_SHARES if column.unit == "share" else ALIKE_FRACTION * abs(value)
-        if value - last > near or value - first > WIDEST_GROUP * near:
+        near = ALIKE_SHARES if column.unit == "share" else max(ALIKE_FRACTION * abs(value), least)
+        if value - last > near or value - first > widest * near:
             number, first = number + 1, value
         last, groups[row] = value, number
     return pl.Series(groups)
@@ -111,10 +133,11 @@ def _is_text(column: Column) -> bool:
 
 def _group_texts(column: Column, names: pl.Series) -> pl.Series:
     """The cell of each group for its names."""
-    return pl.Series(column.name, [_group_text(column, each) for each in names.to_list()], pl.String)
+    return pl.Series(column.name, [group_text(column, each) for each in names.to_list()], pl.String)
 
 
-def _group_text(column: Column, names: list[str]) -> str | None:
+def group_text(column: Column, names: Sequence[str]) -> str | None:
+    """The cell of a group for the names of its ranks: hosts are counted, of other names two stand for all."""
     several = [*dict.fromkeys(names)]
     if column.name == "host" and len(several) > 1:
         return count_hosts_and_processes(several)

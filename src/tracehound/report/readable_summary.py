@@ -50,6 +50,8 @@ def readable_results(page: Summary) -> tuple[Result, ...]:
 
 def _fold_section(result: Result) -> Result:
     """The result with one row for what several ranks or files have in common, and no more rows than before."""
+    if result.analysis in _ALIKE_COLUMNS:
+        return result
     if result.analysis != "health":
         return fold_rows(result)
     folded = fold_rows(_with_all_rows(result))
@@ -131,7 +133,19 @@ def _group_by_ranks(result: Result, most: int) -> Result:
         copies = (pl.col("idle_share").alias(name) for name, _ in bounds)
         result = replace(result, columns=columns, table=result.table.with_columns(*copies))
     name = result.analysis
-    return group_ranks(result, _ALIKE_COLUMNS[name], summaries=_GROUP_SUMMARIES.get(name), most=most)
+    grouped = group_ranks(result, _ALIKE_COLUMNS[name], summaries=_GROUP_SUMMARIES.get(name), most=most)
+    if name == "breakdown" and _are_equally_idle(grouped.table):
+        return _drop_columns(grouped, ("least_idle", "most_idle"))
+    return grouped
+
+
+def _are_equally_idle(groups: pl.DataFrame) -> bool:
+    """True if the shares of the ranks of each group look the same."""
+    apart = (groups["most_idle"] - groups["least_idle"]).fill_null(0.0).to_numpy()
+    return bool((apart < _SAME_SHARE).all())
+
+
+_SAME_SHARE: Final = 0.00005
 
 
 _STEP_PART_COLUMNS: Final = ("total", *(column.name for column in part_share_columns(STEP_TIME).values()))

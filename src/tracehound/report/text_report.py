@@ -18,8 +18,9 @@ from tracehound.draw.charts.analysis_charts import BREAKDOWN_NAMES
 from tracehound.draw.charts.primitives import draw_bar, draw_curve, draw_stacked_bar
 from tracehound.draw.charts.rank_heat_map import draw_rank_map
 from tracehound.draw.charts.roofline_chart import draw_roofline
-from tracehound.draw.folded_rows import RANKS_COLUMN, occurrences_text
+from tracehound.draw.folded_rows import fold_alike_ranks, occurrences_text
 from tracehound.draw.notes import NoteTexts, fold_notes, group_notes_by_role, note_texts, separate_repeated_notes
+from tracehound.draw.rank_groups import RANKS_COLUMN
 from tracehound.draw.text_table import (
     TextLine,
     body_lines,
@@ -253,8 +254,10 @@ def _write_rank_map(result: Result, style: ReportStyle) -> Iterator[TextLine]:
     yield from headline_lines(texts, style.width)
     drawn = draw_rank_map(whole, 0, (min(style.width, MAP_WIDTH), RANK_MAP_LINES))
     yield from (TextLine(text.rstrip()) for text in drawn)
-    worst = worst_ranks(table, shown_value(settings_of(result)), min(WORST_RANKS, result.table.height))
-    if worst.total > 1:
+    value = shown_value(settings_of(result))
+    worst = worst_ranks(table, value, min(WORST_RANKS, result.table.height))
+    worst = fold_alike_ranks(worst, [worst.column(value)])
+    if worst.total > 1 and (worst.table.height > 1 or RANKS_COLUMN not in worst.columns):
         yield TextLine("")
         yield from table_lines(worst, style.width, style.unit)
     yield from caveat_lines(texts, style.width)

@@ -45,9 +45,15 @@ def test_what_the_boxes_are_is_said_whole_or_not_at_all(width: int, ends: str) -
 
 
 def test_of_many_ranks_those_apart_come_first() -> None:
+    found, ranks = lengths(64)
+    lines = histograms.draw_rank_boxes(found * (1 + ranks), ranks, {0}, (70, 4))
+    assert any(line.startswith("rank 0 !") for line in lines)
+    assert "more ranks" in lines[-1]
+
+
+def test_many_ranks_that_are_alike_share_a_box() -> None:
     lines = histograms.draw_rank_boxes(*lengths(64), {63}, (70, 4))
-    assert any(line.startswith("rank 63 !") for line in lines)
-    assert "61 more ranks" in lines[-1]
+    assert [line.split("  ")[0].strip() for line in lines[:-1]] == ["ranks 0-62", "rank 63 !"]
 
 
 def test_what_launches_cost_is_of_the_row_alone() -> None:

@@ -26,7 +26,7 @@ from tracehound.draw.charts.rank_matrix import MapView, RankMapData, bin_map
 from tracehound.draw.glyphs import to_ascii
 from tracehound.model.notes import note
 from tracehound.report import ReportStyle
-from tracehound.report.text_report import WORST_RANKS, _write_rank_map
+from tracehound.report.text_report import _write_rank_map
 
 
 def text(line: MapLine) -> str:
@@ -62,10 +62,18 @@ def test_busy_is_worst_where_it_is_small_and_blanks_are_explained() -> None:
 def test_thousands_of_ranks_take_a_page_and_the_slow_one_is_seen() -> None:
     rows = table(1024, 100, slow=517)
     lines = draw_rank_map(result(rows), 0, (100, 36))
-    assert len(lines) == 35
-    assert [line.split()[0] for line in lines if "█" in line] == ["512-543", "step"]
-    assert lines[-1].rstrip() == " cell: worst of 32 ranks x 2 steps, by rank, 1,024 ranks in 100 steps"
+    assert [line[:14].strip() for line in lines[1:-2]] == ["0-516", "rank 517", "518-1023"]
+    assert ["█" in line for line in lines[1:-2]] == [False, True, False]
+    facts = "cell: worst of 2 steps, neighbors that look alike share a line, by rank, 1,024 ranks in 100 steps"
+    assert lines[-1].strip() == facts
     assert {len(line) for line in lines} == {100}
+
+
+def test_ranks_of_more_kinds_than_lines_are_binned_before_bins_share_a_line() -> None:
+    every_other = pl.col("step_time") * (1 + pl.col("rank") % 2)
+    lines = draw_rank_map(result(table(64, 4, slow=65).with_columns(every_other)), 0, (100, 36))
+    assert [line.split()[0] for line in lines[1:-2]] == ["0-63"]
+    assert lines[-1].strip().startswith("cell: worst of 2 ranks, neighbors that look alike share a line")
 
 
 def test_levels_differ_in_ascii() -> None:
@@ -142,9 +150,10 @@ def test_the_report_has_the_headline_the_map_and_the_worst_ranks() -> None:
     cut = replace(result(rows, value="late"), table=rows.head(40), total=rows.height, all_rows=rows)
     lines = [line.text for line in _write_rank_map(cut, ReportStyle(80))]
     assert lines[0] == "Rank map"
-    assert any(line.split()[:1] == ["36-37"] and "█" in line for line in lines)
-    at = next(number for number, line in enumerate(lines) if line.startswith("Worst ranks · 10 of 64 rows"))
-    assert lines[at + 3].split()[:2] == ["37", "node18"]
-    assert len(lines[at + 3 :]) >= WORST_RANKS
+    assert any(line.split()[:2] == ["rank", "37"] and "█" in line for line in lines)
+    at = next(
+        number for number, line in enumerate(lines) if line.startswith("Worst ranks · 2 groups of ranks (64 rows)")
+    )
+    assert [line.split()[0] for line in lines[at + 3 :]] == ["37", "0-36,"]
     assert max(map(len, lines)) <= 80
     assert SECOND

@@ -213,4 +213,4 @@ def worst_ranks(table: pl.DataFrame, value: MapValue, top: int) -> Result:
     )
     times = [pl.col(column.name).round() for column in columns if column.unit == "time"]
     shown = rows.with_columns(times).select(empty_table(columns).columns).cast(empty_table(columns).schema)
-    return Result("rank_map", "Worst ranks", columns, shown.head(top), rows.height)
+    return Result("rank_map", "Worst ranks", columns, shown.head(top), rows.height, all_rows=shown)

@@ -6,6 +6,7 @@ Every piece of a line has a style; the caller chooses the colors.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final, Literal
 
 from msgspec import Struct
@@ -23,16 +24,37 @@ HEADER_LINES: Final = 2
 """Lines above the ranks."""
 
 _TIME_CELLS: Final = 9
+_LEAST_LABEL: Final = len("rank 99999")
 _SHORTEST_BAR: Final = 8
 """With fewer cells there is no bar."""
 
 
-class CollectiveArrivals(Struct, frozen=True):
-    """One collective: its rows in the analysis arrivals, the first to arrive first."""
+class CollectiveArrivals(Struct, frozen=True, dict=True):
+    """One collective: its rows in the analysis arrivals, the first to arrive first.
+
+    `folded` are the same with one row for ranks that are alike, if there are any.
+    """
 
     rows: Sequence[ArrivalRow]
     place: int
     count: int
+    folded: Sequence[ArrivalRow] = ()
+
+    @property
+    def lines(self) -> Sequence[ArrivalRow]:
+        """The rows that have a line of their own."""
+        return self.folded or self.rows
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """The ranks of each line: ``rank 3``, ``ranks 0-2, 4-7``."""
+        ranks = [str(row.get("ranks") or row["rank"]) for row in self.lines]
+        return [f"rank {text}" if text.isdigit() else f"ranks {text}" for text in ranks]
+
+    @cached_property
+    def label_width(self) -> int:
+        """Characters of the longest label."""
+        return max(map(len, self.labels), default=0)
 
     @property
     def span(self) -> int:
@@ -85,16 +107,17 @@ def _describe_last_rank(collective: CollectiveArrivals) -> str:
 def draw_rank_line(
     collective: CollectiveArrivals, number: int, glyphs: Glyphs, width: int, under: Literal["cursor", "plain"]
 ) -> ArrivalLine:
-    """The line of one rank: its arrival, its wait and its transfer on the scale of the collective.
+    """One line: the arrival of its first rank, its wait and its transfer on the scale of the collective.
 
     The waiting time follows. If there is no room for a bar, only the numbers.
     """
-    row = collective.rows[number]
-    last = number == len(collective.rows) - 1 and not collective.several_last
-    digits = max(len(str(each["rank"])) for each in (collective.rows[0], collective.rows[-1], row))
+    row = collective.lines[number]
+    last = row["rank"] == collective.rows[-1]["rank"] and not collective.several_last
+    labels = min(collective.label_width, max(width // 3, _LEAST_LABEL))
+    label = glyphs.cut(collective.labels[number], labels)
     mark = glyphs.cursor if under == "cursor" else " "
     after = f"+{units.format_duration(row['after'])}" if row["after"] else "first"
-    name = f"{mark}rank {row['rank']:<{digits}} {after:>{_TIME_CELLS + 1}} "
+    name = f"{mark}{label:<{labels}} {after:>{_TIME_CELLS + 1}} "
     suffix = " last" if last else f" {units.format_duration(row['wait'])}"
     room = width - len(name) - _TIME_CELLS - 1
     sort: ArrivalStyle = "cursor" if under == "cursor" else "last" if last else "plain"

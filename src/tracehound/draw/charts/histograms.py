@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tracehound.analysis.result import Result
+from tracehound.analysis.result import Column, Result
 from tracehound.draw.charts import primitives
 from tracehound.draw.charts.primitives import ChartSize
 from tracehound.draw.name_shortening import shorten_and_pad
+from tracehound.draw.rank_groups import MANY_RANKS, number_alike_ranks, ranks_cell
 from tracehound.draw.text_wrapping import join_fitting_parts
 from tracehound.model.units import count_noun, format_count, format_duration
 from tracehound.numeric.intervals import Ints
@@ -44,15 +45,20 @@ def draw_length_spread(lengths: Ints, ranks: Ints, outliers: Collection[int], si
 def draw_rank_boxes(lengths: Ints, ranks: Ints, outliers: Collection[int], size: ChartSize) -> list[str]:
     """A line from the shortest to p99 for each rank, with a box over the middle half, and the median beside it.
 
-    If not all ranks fit, outliers come first, then those with the longest medians.
+    Of many ranks, those that are alike share the line of the first. If not all fit, outliers come first, then those
+    with the longest medians.
     """
     width, height = size
-    label = max(len(f"rank {rank} !") for rank in ranks.tolist())
+    boxes = {rank: np.percentile(lengths[ranks == rank], (0, 25, 50, 75, 99)) for rank in np.unique(ranks).tolist()}
+    groups = _alike_boxes(boxes, outliers)
+    texts = {
+        rank: f"rank {rank}" if len(group) == 1 else f"ranks {ranks_cell(group)}" for rank, group in groups.items()
+    }
+    label = max(map(len, texts.values())) + 2
     inner = width - label - 2 - MEDIAN_CELLS
     if inner < 12 or height < 2:
         return []
-    boxes = {rank: np.percentile(lengths[ranks == rank], (0, 25, 50, 75, 99)) for rank in np.unique(ranks).tolist()}
-    order = sorted(boxes, key=lambda rank: (rank not in outliers, -boxes[rank][2]))[: height - 1]
+    order = sorted(groups, key=lambda rank: (rank not in outliers, -boxes[rank][2]))[: height - 1]
     low, high = min(box[0] for box in boxes.values()), max(box[4] for box in boxes.values())
     scale = (inner - 1) / max(1.0, high - low)
     lines = []
@@ -64,10 +70,10 @@ def draw_rank_boxes(lengths: Ints, ranks: Ints, outliers: Collection[int], size:
         cells[at[2]] = "█"
         mark = "!" if rank in outliers else " "
         lines.append(
-            f"{f'rank {rank} {mark}':<{label}} {''.join(cells)} "
+            f"{f'{texts[rank]} {mark}':<{label}} {''.join(cells)} "
             f"{format_duration(round(boxes[rank][2])):>{MEDIAN_CELLS}}"
         )
-    more = len(boxes) - len(lines)
+    more = len(boxes) - sum(len(groups[rank]) for rank in order)
     caption = [f"{format_count(more)} more ranks"] if more else []
     caption += ["! stands out by its sum"] if outliers else []
     caption += [
@@ -77,6 +83,18 @@ def draw_rank_boxes(lengths: Ints, ranks: Ints, outliers: Collection[int], size:
     while len(", ".join(caption)) > width and len(caption) > 1:
         caption.pop()
     return [*lines, shorten_and_pad(", ".join(caption), width)]
+
+
+def _alike_boxes(boxes: Mapping[int, npt.NDArray[np.float64]], outliers: Collection[int]) -> dict[int, list[int]]:
+    """The ranks with alike boxes by the first of them; each rank alone if they are few."""
+    if len(boxes) <= MANY_RANKS:
+        return {rank: [rank] for rank in boxes}
+    columns = [Column(f"edge{edge}", "time", "edge of the box") for edge in range(5)]
+    table = pl.DataFrame([*boxes.values()], schema=[column.name for column in columns], orient="row")
+    group_numbers, groups = number_alike_ranks(table, columns, widest=1).to_list(), dict[tuple[int, bool], list[int]]()
+    for rank, number in zip(boxes, group_numbers, strict=True):
+        groups.setdefault((number, rank in outliers), []).append(rank)
+    return {group[0]: group for group in groups.values()}
 
 
 def draw_histogram(lengths: npt.NDArray[np.int64], size: ChartSize, what: str = "executions") -> list[str]:

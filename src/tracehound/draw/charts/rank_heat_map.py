@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 from rich.cells import cell_len
 
 from tracehound.analysis.ranks.rank_step_values import (
@@ -27,9 +28,11 @@ from tracehound.draw.charts.rank_matrix import (
     RankMapData,
     RankMatrix,
     bin_map,
+    join_equal_lines,
     worst_in_bins,
 )
 from tracehound.draw.name_shortening import shorten_and_pad
+from tracehound.draw.rank_groups import MANY_RANKS
 from tracehound.draw.text_wrapping import join_fitting_parts
 from tracehound.model.short_names import cut_middle
 from tracehound.model.units import count_noun, format_duration, format_growth, format_share, format_time_difference
@@ -185,7 +188,10 @@ def map_line(matrix: RankMatrix, bins: MapBins, levels: npt.NDArray[np.int8], li
 
 
 def draw_rank_map(result: Result, cursor: int, size: tuple[int, int]) -> list[str]:
-    """The whole map as lines without style, in at most this size; fewer lines if there are fewer ranks."""
+    """The whole map as lines without style, in at most this size; fewer lines if there are fewer ranks.
+
+    Neighbors of many ranks share a line if their cells are equal.
+    """
     del cursor
     width, height = size
     table = result.table if result.all_rows is None else result.all_rows
@@ -196,15 +202,20 @@ def draw_rank_map(result: Result, cursor: int, size: tuple[int, int]) -> list[st
     if not np.isfinite(matrix.values).any():
         return []
     labels = label_width(matrix, width)
-    bins = bin_map(matrix, MapView(), height - _CHART_LINES, width - labels - 1)
+    lines = height - _CHART_LINES
+    cells = bins = bin_map(matrix, MapView(), lines, width - labels - 1)
+    if many := len(matrix.ranks) > MANY_RANKS:
+        single = replace(bins, row_edges=np.arange(len(matrix.ranks) + 1))
+        by_rank = join_equal_lines(matrix, single)
+        cells, bins = (single, by_rank) if by_rank.counts[0] <= lines else (bins, join_equal_lines(matrix, bins))
     levels = matrix.levels(worst_in_bins(matrix, bins))
     axis = draw_axis(matrix, bins, labels, None, "")
     ranks = [map_line(matrix, bins, levels, line, labels) for line in range(bins.counts[0])]
-    facts = [describe_bins(bins), ORDER_NAMES[matrix.by], f"{count_noun(len(matrix.ranks), 'rank')} in "
-             f"{count_noun(len(matrix.steps), 'step')}"]  # fmt: skip
+    facts = [describe_bins(cells), "neighbors that look alike share a line" if many else "", ORDER_NAMES[matrix.by],
+             f"{count_noun(len(matrix.ranks), 'rank')} in {count_noun(len(matrix.steps), 'step')}"]  # fmt: skip
     caption = join_fitting_parts(list(filter(None, facts)), width - 1)
-    lines: list[MapLine] = [axis, *ranks, draw_legend(matrix, width), [(f" {caption}", "dim")]]
-    return [shorten_and_pad("".join(text for text, _ in line), width) for line in lines]
+    drawn: list[MapLine] = [axis, *ranks, draw_legend(matrix, width), [(f" {caption}", "dim")]]
+    return [shorten_and_pad("".join(text for text, _ in line), width) for line in drawn]
 
 
 _NARROWEST_MAP: Final = 24

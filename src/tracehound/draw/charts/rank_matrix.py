@@ -290,6 +290,13 @@ def worst_in_bins(matrix: RankMatrix, bins: MapBins) -> Floats:
     return np.asarray(np.fmax.reduceat(across, rows[:-1] - rows[0], axis=0))
 
 
+def join_equal_lines(matrix: RankMatrix, bins: MapBins) -> MapBins:
+    """The bins with one line for neighbors whose cells are equal."""
+    levels = matrix.levels(worst_in_bins(matrix, bins))
+    is_last = np.append((levels[1:] != levels[:-1]).any(axis=1), [True])
+    return replace(bins, row_edges=bins.row_edges[np.append([True], is_last)])
+
+
 def keep_cursor_visible(matrix: RankMatrix, view: MapView, lines: int, width: int) -> MapView:
     """The view, scrolled as little as needed to show the cursor, which is clamped to the matrix."""
     ranks, steps = matrix.shape
