@@ -100,11 +100,11 @@ async def test_one_rank_says_what_is_missing(tmp_path: Path) -> None:
         assert explorer.is_running
 
 
-def twenty(folder: Path) -> TraceReader:
-    """Twenty ranks that meet in one collective, each later than the one before."""
+def twenty(folder: Path, apart: int = 20) -> TraceReader:
+    """Twenty ranks that meet in one collective, each later by so many us than the one before."""
     ranks = [Rank(number, 20) for number in range(20)]
     for rank in ranks:
-        rank.collective(0, 10 + rank.rank, 500, Seq=1)
+        rank.collective(0, 10 + apart * rank.rank, 500, Seq=1)
     return open_trace_files(files(folder, *ranks))
 
 
@@ -118,3 +118,16 @@ async def test_more_ranks_than_lines_scroll(tmp_path: Path) -> None:
         assert "rank 0 " in (await shown(explorer))[2]
         await press(pilot, "pagedown", "end")
         assert "rank 19" in next(line for line in reversed(await shown(explorer)) if line)
+
+
+@pytest.mark.thorough
+async def test_ranks_that_are_alike_share_a_line_but_for_the_last(tmp_path: Path) -> None:
+    async with explored(twenty(tmp_path, apart=0)) as (explorer, pilot):
+        await opened(explorer, pilot, 20)
+        assert [line.split()[:2] for line in (await shown(explorer))[2:4]] == [["▌ranks", "0-19"], []]
+    async with explored(twenty(tmp_path, apart=1)) as (explorer, pilot):
+        await opened(explorer, pilot, 20)
+        lines = [line.replace("▌", " ") for line in (await shown(explorer))[2:] if line]
+        assert lines[0].startswith(" ranks 0-")
+        assert lines[-1].startswith(" rank 19 ")
+        assert lines[-1].endswith("last")

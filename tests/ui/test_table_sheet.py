@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
+from msgspec.structs import replace
 
 from tracehound.analysis.result import Column, Result
 from tracehound.draw.notes import note_texts
@@ -66,3 +67,15 @@ def test_while_one_types_the_last_comparison_holds(text: str, last: str, holds: 
 def test_a_refusal_is_the_reason_and_the_remedy() -> None:
     assert filter_error(RESULT, "coun > 1") == ""
     assert filter_error(RESULT, "size > 1").startswith("no column 'size'; there are name, count")
+
+
+def test_alike_ranks_are_folded_after_the_filter_and_saved_unfolded() -> None:
+    columns = (Column("rank", "count", "rank"), Column("span", "time", "span"))
+    table = pl.DataFrame({"rank": range(16), "span": [100] * 15 + [200]})
+    sheet = TableView(Result("breakdown", "Breakdown", columns, table, 16), order=("ranks", True))
+    assert sheet.rows.select("ranks", "rank", "span").rows() == [("15", 15, 200), ("0-14", 0, 100)]
+    assert [column.name for column in sheet.columns] == ["ranks", "span"]
+    assert sheet.text(1, "ranks") == "0-14"
+    assert sheet.result_to_save.table["rank"].to_list() == [*range(15, -1, -1)]
+    one = replace(sheet, filter="rank = 3")
+    assert (one.rows.rows(), one.passing_row_count) == ([(3, 100)], 1)

@@ -29,6 +29,7 @@ from tracehound.draw.charts.arrival_bars import (
     draw_rank_line,
 )
 from tracehound.draw.fact_layout import FactSection
+from tracehound.draw.folded_rows import fold_rows
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.draw.text_wrapping import wrap_paragraphs
 from tracehound.ui.bindings.keys import textual_bindings
@@ -42,7 +43,7 @@ _SEGMENT_KINDS: Final[Mapping[str, str]] = {"wait": "sync", "transfer": "collect
 
 
 class ArrivalsPane(DrawnResult, can_focus=True, inherit_bindings=False):
-    """One bar for each rank, first arrival on top: wait, then transfer."""
+    """One bar for each rank, or ranks that are alike, first arrival on top: wait, then transfer."""
 
     BINDINGS = textual_bindings("arrivals")
     BINDING_GROUP_TITLE = "Arrivals"
@@ -88,7 +89,7 @@ class ArrivalsPane(DrawnResult, can_focus=True, inherit_bindings=False):
 
         `why_empty` replaces the bars if there are none; `so_far` says how much of the trace is read.
         """
-        here, on_last = self._cursor_event, self.collective is None or self.cursor == len(self.collective.rows) - 1
+        here, on_last = self._cursor_event, self.collective is None or self.cursor == len(self.collective.lines) - 1
         self._result, self._shown_collective = result, None
         self._collective_numbers = result.table["number"].unique(maintain_order=True).to_list()
         self._message = why_empty if result.table.is_empty() else ""
@@ -106,7 +107,7 @@ class ArrivalsPane(DrawnResult, can_focus=True, inherit_bindings=False):
 
     def _restore_cursor(self, event: int | None, *, on_last: bool) -> None:
         """Keep the cursor on its call. If it was on the last to arrive, it follows the last."""
-        calls = [row["event"] for row in self.collective.rows] if self.collective is not None else []
+        calls = [row["event"] for row in self.collective.lines] if self.collective is not None else []
         self.cursor = calls.index(event) if event in calls and not on_last else len(calls) - 1
 
     def clear_result(self) -> None:
@@ -129,8 +130,14 @@ class ArrivalsPane(DrawnResult, can_focus=True, inherit_bindings=False):
         if not self._collective_numbers:
             return None
         if self._shown_collective is None or self._shown_collective[0] != self.place:
-            rows = self._rows.filter(pl.col("number") == self._collective_numbers[self.place]).rows(named=True)
-            self._shown_collective = (self.place, CollectiveArrivals(rows, self.place, len(self._collective_numbers)))
+            rows = self._rows.filter(pl.col("number") == self._collective_numbers[self.place])
+            collective = CollectiveArrivals(rows.rows(named=True), self.place, len(self._collective_numbers))
+            if self._result is not None:
+                alike = rows if collective.several_last else rows.head(-1)  # who is last has a line
+                folded = fold_rows(replace(self._result, table=alike, all_rows=None)).table
+                lines = [*folded.rows(named=True), *collective.rows[alike.height :]]
+                collective = replace(collective, folded=lines)
+            self._shown_collective = (self.place, collective)
         return self._shown_collective[1]
 
     @property
@@ -145,7 +152,7 @@ class ArrivalsPane(DrawnResult, can_focus=True, inherit_bindings=False):
     @property
     def _cursor_event(self) -> int | None:
         """Event id of the call under the cursor."""
-        return self.collective.rows[self.cursor]["event"] if self.collective is not None else None
+        return self.collective.lines[self.cursor]["event"] if self.collective is not None else None
 
     # -- drawing
 
@@ -163,7 +170,7 @@ class ArrivalsPane(DrawnResult, can_focus=True, inherit_bindings=False):
                 if y == 0 and self._scope_text
                 else line
             )
-        elif (number := self._first_visible_row + y - HEADER_LINES) < len(collective.rows):
+        elif (number := self._first_visible_row + y - HEADER_LINES) < len(collective.lines):
             under = "cursor" if number == self.cursor and self.has_focus else "plain"
             line = draw_rank_line(collective, number, self._glyphs, width, under)  # type: ignore[arg-type]  # "cursor" or "plain"
         return Strip([Segment(text, self._style_of(sort)) for text, sort in line]).adjust_cell_length(
@@ -195,11 +202,11 @@ class ArrivalsPane(DrawnResult, can_focus=True, inherit_bindings=False):
 
     def watch_place(self) -> None:
         """Put the cursor on the last rank of another collective."""
-        self.cursor = len(self.collective.rows) - 1 if self.collective is not None else 0
+        self.cursor = len(self.collective.lines) - 1 if self.collective is not None else 0
 
     def validate_cursor(self, cursor: int) -> int:
         """Clamp to the ranks that exist."""
-        return max(0, min(cursor, len(self.collective.rows) - 1 if self.collective is not None else 0))
+        return max(0, min(cursor, len(self.collective.lines) - 1 if self.collective is not None else 0))
 
     def focus_pane(self) -> None:
         """Take the focus."""
@@ -234,17 +241,17 @@ class ArrivalsPane(DrawnResult, can_focus=True, inherit_bindings=False):
 
     def action_end(self, where: int) -> None:
         """Go to the first rank that arrived (-1), or the last (1)."""
-        self.cursor = 0 if where < 0 or self.collective is None else len(self.collective.rows) - 1
+        self.cursor = 0 if where < 0 or self.collective is None else len(self.collective.lines) - 1
 
     def action_choose(self) -> None:
         """Show the call of the rank under the cursor in the timeline."""
         if self.collective is not None:
-            self.post_message(self.CallChosen(dict(self.collective.rows[self.cursor])))
+            self.post_message(self.CallChosen(dict(self.collective.lines[self.cursor])))
 
     def on_click(self, event: events.Click) -> None:
         """Put the cursor on the clicked rank; a double click shows its call in the timeline."""
         number = self._first_visible_row + event.y - HEADER_LINES
-        if self.collective is not None and event.y >= HEADER_LINES and number < len(self.collective.rows):
+        if self.collective is not None and event.y >= HEADER_LINES and number < len(self.collective.lines):
             self.cursor = number
             if event.chain > 1:
                 self.action_choose()

@@ -170,13 +170,17 @@ class ChartedTable(HorizontalBox):
     @property
     def height_range(self) -> tuple[int, int]:
         """Preferred and least number of lines; a chart fills any number."""
-        mode, result = self.mode, self.table.result
-        rows = 0 if result is None else result.table.height
+        mode, rows = self.mode, self._row_count
         if mode == "below":
             return ResultTable.HEADER + rows + self._longest_row_lines, ResultTable.HEADER + min(
                 rows, MIN_TABLE_ROWS
             ) + MIN_SENTENCE_LINES
         return (UNBOUNDED_HEIGHT if mode != "table" or not rows else ResultTable.HEADER + rows), 0
+
+    @property
+    def _row_count(self) -> int:
+        """Number of rows of the table."""
+        return 0 if self.table.sheet is None else self.table.sheet.folded.table.height
 
     @property
     def _longest_row_lines(self) -> int:
@@ -194,7 +198,7 @@ class ChartedTable(HorizontalBox):
     def _chart_lines(self) -> int:
         """Lines for the sentences below the table: all free lines, else up to half of the pane."""
         room, longest = self.size.height - ResultTable.HEADER, self._longest_row_lines
-        rows = 0 if self.table.result is None else self.table.result.table.height
+        rows = self._row_count
         if room - rows > longest:
             return room - rows - 1
         return max(1, room - rows, min(longest, max(MIN_SENTENCE_LINES, room // 2), room - min(rows, MIN_TABLE_ROWS)))
@@ -232,7 +236,7 @@ class ChartedTable(HorizontalBox):
         cursor = self.table.cursor if analysis_charts.depends_on_cursor(shown.result) else 0
         if self._drawn_rows != (shown, column, cursor) or self.chart.draws is None:
             self._drawn_rows = (shown, column, cursor)
-            seen = replace(shown.result, table=shown.visible_rows)
+            seen = replace(shown.folded, table=shown.visible_rows)
             self.chart.draws = (
                 partial(draw_row_sentences, seen, cursor, more=self.key)
                 if self._has_sentences

@@ -18,6 +18,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from tracehound.draw.glyphs import UNICODE, Glyphs
+from tracehound.draw.rank_groups import RANKS_COLUMN
 from tracehound.model import short_names, units
 from tracehound.ui.panes.table_pane import TablePane
 from tracehound.ui.widgets.boxes_and_scroll_bars import HorizontalBox, VerticalBox
@@ -86,11 +87,12 @@ def _describe_host_activity(row: dict[str, Any]) -> str:
 
 
 class GapsPane(HorizontalBox):
-    """Gaps by length on the left; the gap under the cursor on the right."""
+    """Gaps by length on the left, wider with the ranks of each; the gap under the cursor on the right."""
 
     DEFAULT_CSS = """
     GapsPane { height: 1fr; width: 1fr; }
     GapsPane > TablePane { width: 30; }
+    GapsPane.-of-groups > TablePane { width: 33; }
     GapsPane > #gap { width: 1fr; border-left: solid $panel-lighten-2; }
     """
 
@@ -117,4 +119,5 @@ class GapsPane(HorizontalBox):
     def _show_highlighted_gap(self, event: ResultTable.RowHighlighted) -> None:
         if event.table is self.gaps.table:
             self.lines.row = event.row
+            self.set_class(event.row is not None and RANKS_COLUMN.name in event.row, "-of-groups")
             self.post_message(self.GapHighlighted(event.row))

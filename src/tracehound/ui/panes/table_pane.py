@@ -292,18 +292,18 @@ class TablePane(VerticalBox):
                 )
             ]
         row = self.table.cursor if self.display else -1
-        untold = replace(result, notes=messages.notes_not_yet_said(result.notes, self.so_far))
-        return result_details.result_sections(untold, self._heading, replace(result, table=shown.visible_rows), row)
+        untold = replace(shown.folded, notes=messages.notes_not_yet_said(result.notes, self.so_far))
+        return result_details.result_sections(untold, self._heading, replace(untold, table=shown.visible_rows), row)
 
     def _update_caption(self) -> None:
-        result = self.table.result
-        if result is None:
+        result, shown = self.table.result, self.table.sheet
+        if result is None or shown is None:
             return
         self.caption.windowed = self._window is not None
         scope = messages.table_scope_text(self._window)
         about = scope if self._ignores_window and self._window is None else self._basis or result.about or scope
         untold = replace(result, notes=messages.notes_not_yet_said(result.notes, self.so_far))
-        title, scope, *rows = messages.table_caption(result, about, self.table.passing_row_count, self.table.filter)
+        title, scope, *rows = messages.table_caption(shown, about)
         said = self.table.empty.split("\n") if result.table.is_empty() else []
         self._heading = (title, scope, *filter(None, (self.so_far,)), *rows)
         self.caption.text = caption_text(self._heading, untold.notes, said)

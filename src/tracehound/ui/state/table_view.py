@@ -6,7 +6,7 @@ Owns the filter, the order and the choice of columns, and what is shown for them
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import polars as pl
 from msgspec import Struct
@@ -15,6 +15,8 @@ from msgspec.structs import replace
 from tracehound.analysis import row_filter
 from tracehound.analysis.result import Column, Result, filter_tree_rows
 from tracehound.draw.cell_text import columns_with_values, format_cell
+from tracehound.draw.folded_rows import fold_rows
+from tracehound.draw.rank_groups import RANKS_COLUMN
 from tracehound.errors import TracehoundError
 from tracehound.model.notes import note
 from tracehound.ui.state.tree_folding import DEFAULT_FOLDS, FoldedTree, FoldState, fold_tree, sort_rows
@@ -42,7 +44,10 @@ class ColumnChoice(Struct, frozen=True):
 
 
 class TableView(Struct, frozen=True, dict=True):
-    """A result, and how it is shown. `filter` is one that the result's columns allow; `aside` is told elsewhere."""
+    """A result, and how it is shown. `filter` is one that the result's columns allow; `aside` is told elsewhere.
+
+    The filter is for rows of single ranks; what several ranks have in common becomes one row after it.
+    """
 
     result: Result
     filter: str = ""
@@ -51,31 +56,31 @@ class TableView(Struct, frozen=True, dict=True):
     aside: tuple[str, ...] = ()
     folds: FoldState = DEFAULT_FOLDS
 
-    @cached_property
-    def _passing(self) -> tuple[pl.DataFrame, int]:
-        table, columns = self.result.table, self.result.columns
-        return (
-            filter_tree_rows(table, columns, row_filter.filter_condition(self.filter, columns))
-            if self.filter
-            else (table, table.height)
-        )
-
     @property
     def filtered_rows(self) -> pl.DataFrame:
         """The rows that pass the filter, in the result's own order; in a tree also those above them."""
-        return self._passing[0]
+        return _filter_rows(self.result, self.filter)[0]
 
     @property
     def passing_row_count(self) -> int:
         """Number of rows that pass the filter."""
-        return self._passing[1]
+        return _filter_rows(self.result, self.filter)[1]
+
+    @property
+    def folded(self) -> Result:
+        """The rows that pass the filter as a result: what several ranks have in common is one row."""
+        return _filter_and_fold(self.result, self.filter)
 
     @cached_property
     def rows(self) -> pl.DataFrame:
         """The rows that pass the filter, in order; what is not known comes last."""
-        return (
-            self.filtered_rows if self.order is None else sort_rows(self.filtered_rows, self.result.columns, self.order)
-        )
+        return self._sort(self.folded.table)
+
+    def _sort(self, rows: pl.DataFrame) -> pl.DataFrame:
+        if self.order is None:
+            return rows
+        name, falls = self.order
+        return sort_rows(rows, self.result.columns, ("rank" if name == RANKS_COLUMN.name else name, falls))
 
     @cached_property
     def tree(self) -> FoldedTree | None:
@@ -92,10 +97,11 @@ class TableView(Struct, frozen=True, dict=True):
         """The columns that can be shown: those with words and with some value."""
         words = [
             column
-            for column in self.result.columns
+            for column in self.folded.columns
             if column.unit not in UNLISTED_UNITS and column.name not in self.aside
         ]
-        return columns_with_values(words, self.result.table)
+        is_folded = self.folded.columns != self.result.columns
+        return columns_with_values(words, self.folded.table if is_folded else self.result.table)
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
@@ -105,14 +111,14 @@ class TableView(Struct, frozen=True, dict=True):
 
     @property
     def result_to_save(self) -> Result:
-        """The visible rows and columns as a result; its notes say how they were filtered and sorted."""
+        """The rows of single ranks, with the visible columns; notes say how they were filtered and sorted."""
         hidden = [column.name for column in self.result.columns if column.name in self.choice.hidden]
         result = row_filter.filter_result(self.result, self.filter) if self.filter else self.result
         columns = tuple(column for column in result.columns if column.name not in hidden)
         notes = [*result.notes, *([note("columns_hidden", columns=tuple(hidden))] if hidden else [])]
         if self.order is not None:
             notes.append(note("rows_sorted", column=self.order[0], falling=self.order[1]))
-        table = self.rows.select(column.name for column in columns)
+        table = self._sort(self.filtered_rows).select(column.name for column in columns)
         return replace(result, columns=columns, table=table, notes=tuple(notes))
 
     def without(self, name: str, placed: Sequence[str]) -> ColumnChoice:
@@ -121,7 +127,23 @@ class TableView(Struct, frozen=True, dict=True):
 
     def text(self, row: int, name: str) -> str:
         """The words of one cell, uncut, of a row that is seen."""
-        return format_cell(self.result.column(name), self.visible_rows[name][row])
+        return format_cell(self.folded.column(name), self.visible_rows[name][row])
+
+
+@lru_cache(maxsize=8)
+def _filter_rows(result: Result, text: str) -> tuple[pl.DataFrame, int]:
+    """The rows of a result that pass a filter, and their number without those above them in a tree."""
+    rows = result.table if result.all_rows is None else result.all_rows
+    if not text:
+        return rows, rows.height
+    return filter_tree_rows(rows, result.columns, row_filter.filter_condition(text, result.columns))
+
+
+@lru_cache(maxsize=8)
+def _filter_and_fold(result: Result, text: str) -> Result:
+    """At most as many rows as the result has."""
+    rows, _ = _filter_rows(result, text)
+    return fold_rows(replace(result, table=rows.head(result.table.height), all_rows=rows))
 
 
 def filter_error(result: Result, text: str) -> str:

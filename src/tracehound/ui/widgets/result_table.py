@@ -296,7 +296,7 @@ class ResultTable(CursorList, can_focus=True, inherit_bindings=False):
     def action_choose(self) -> None:
         """Request to go to the event or window of the row."""
         if (row := self.row) is not None:
-            found = [column for column in self.result.columns if column.name == self.column] if self.result else []
+            found = [column for column in self.sheet.folded.columns if column.name == self.column] if self.sheet else []
             self.post_message(self.RowChosen(self, row, found[0] if found else None, self.result))
 
     def action_pick_window(self) -> None:
@@ -344,8 +344,8 @@ class ResultTable(CursorList, can_focus=True, inherit_bindings=False):
 
     def _sort_by(self, name: str) -> None:
         """Sort by a column: numbers descending, since the large ones matter, texts and instants ascending."""
-        if self.result is not None:
-            self._row_sort = (name, self.result.column(name).unit not in (*TEXT_UNITS, "instant"))
+        if self.sheet is not None:
+            self._row_sort = (name, self.sheet.folded.column(name).unit not in (*TEXT_UNITS, "instant"))
             self.set_reactive(ResultTable.column, name if self.column else "")
             self._update_rows()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import polars as pl
+from msgspec.structs import replace
 from rich.cells import cell_len
 
 from tracehound.analysis.devices.missing_data import no_device_activity_reason as unrecorded
@@ -26,6 +27,7 @@ from tracehound.progress_line import progress_parts
 from tracehound.store import ReadingProgress
 from tracehound.store.trace_files import TraceFile
 from tracehound.ui.state.linked_views import ComparedStep
+from tracehound.ui.state.table_view import TableView
 
 FORMAT_TITLES = {
     "kineto": "PyTorch",
@@ -142,9 +144,12 @@ def table_scope_text(window: tuple[int, int] | None) -> str:
     )
 
 
-def table_caption(result: Result, about: str, shown: int, filter_: str) -> list[str]:
+def table_caption(sheet: TableView, about: str) -> list[str]:
     """The parts of the line above a table before its notes: what it is `about`, and how many rows a filter leaves."""
-    rows = f"{shown:,} of {result.table.height:,} rows with {filter_}" if filter_ else result.shown_rows_text
+    result, every = sheet.folded, replace(sheet, filter="").filtered_rows.height
+    rows = (
+        f"{sheet.passing_row_count:,} of {every:,} rows with {sheet.filter}" if sheet.filter else result.shown_rows_text
+    )
     if not rows and result.total > 1:
         rows = f"{result.total:,} rows"
     return [result.title, about, *([rows] if rows else [])]
