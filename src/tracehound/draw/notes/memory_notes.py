@@ -103,7 +103,7 @@ def _waits_for_host_copies(
         f"{format_share(wait / of)} of device time ({format_duration(wait)}) waits for copies from and to the host"
     )
     links = ", ".join(
-        f"{source} to {target} {format_bandwidth(speed)} ({speed / (1 << 30):.1f} GiB/s)"
+        f"{source} to {target} {format_bandwidth(speed)} ({format_bytes(speed)}/s)"
         for source, target, speed in zip(sources, targets, rates, strict=True)
     )
     return f"{waiting}; {links}" if links else waiting
