@@ -358,11 +358,13 @@ def _lane_activity(rank_trace: RankTrace, lane: int, waits: Collection[int], rea
         code = activity_codes(events, parent, names, waits)
         start, end, words = innermost_labels(events["start"].to_numpy(), events["end"].to_numpy(), parent, code)
         some = slice(np.searchsorted(end, low, side="right"), np.searchsorted(start, high))
-        start, end = start[some], end[some]
+        start, end, words = start[some], end[some], words[some]
         start[:1], end[-1:] = start[:1].clip(min=low), end[-1:].clip(max=high)
+        if len(start) and ends and len(ends[-1]) and (ends[-1][-1], activity_arrays[-1][-1]) == (start[0], words[0]):
+            ends[-1][-1], start, end, words = end[0], start[1:], end[1:], words[1:]  # it goes on from one to the next
         starts.append(start)
         ends.append(end)
-        activity_arrays.append(words[some])
+        activity_arrays.append(words)
     return ActivityIntervals(Intervals(_concat_arrays(starts), _concat_arrays(ends)), _concat_arrays(activity_arrays))
 
 
@@ -373,11 +375,14 @@ def _concat_arrays(parts: list[npt.NDArray[T]]) -> npt.NDArray[T]:
     return joined
 
 
+_EVENTS_AT_ONCE: Final = 1 << 18
+"""Most events of a thread whose activities are found at once: the arrays for that take ten times their memory."""
+
+
 def _with_open_events(read: Iterable[pl.LazyFrame]) -> Iterator[tuple[pl.DataFrame, int, int]]:
-    """Each chunk of a lane with the earlier events that last into it, and the bounds within which it is complete."""
+    """The events of a lane in chunks, with the earlier ones that last into each, and the bounds of what is complete."""
     events, low = pl.DataFrame(), -_END_OF_TIME
-    for chunk in read:
-        rows = collect_frame(chunk.select("id", "name", "kind", "parent", "start", "end"))
+    for rows in _chunks_of_events(read):
         if events.is_empty():
             events = rows
         elif rows.height:
@@ -386,6 +391,14 @@ def _with_open_events(read: Iterable[pl.LazyFrame]) -> Iterator[tuple[pl.DataFra
                 yield events, low, high
             events, low = pl.concat([events.filter(pl.col("end") > high), rows]), high
     yield events, low, _END_OF_TIME
+
+
+def _chunks_of_events(read: Iterable[pl.LazyFrame]) -> Iterator[pl.DataFrame]:
+    """The events that are read, in chunks of `_EVENTS_AT_ONCE`, at least one."""
+    for chunk in read:
+        rows = collect_frame(chunk.select("id", "name", "kind", "parent", "start", "end"))
+        for first in range(0, max(rows.height, 1), _EVENTS_AT_ONCE):
+            yield rows.slice(first, _EVENTS_AT_ONCE)
 
 
 def responsible_lanes(rank_trace: RankTrace, found: ThreadActivities, launching: Ints) -> Ints:
