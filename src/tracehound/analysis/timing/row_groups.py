@@ -34,7 +34,9 @@ class NameKindPairs:
         self._many = many * self._kinds
         self._sparse = self._many > _MAX_TABLE_FACTOR * max(len(names), _MIN_TABLE_ROWS)
         if self._sparse:
-            _, self.rows, self.pair_numbers = np.unique(self._pair_codes(), return_index=True, return_inverse=True)
+            self.pair_numbers, self.rows = group_rows(self._name.astype(np.int64))
+            if (self._kind[self.rows][self.pair_numbers] != self._kind).any():  # a name has several kinds
+                _, self.rows, self.pair_numbers = np.unique(self._pair_codes(), return_index=True, return_inverse=True)
             return
         row = row_loops.find_row_of_each_pair(self._name, self._kind, many, self._kinds)
         if row is None:
