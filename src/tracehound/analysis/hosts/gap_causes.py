@@ -274,33 +274,29 @@ def _join_causes(found: pl.DataFrame, count: int) -> GapCauses:
     """The causes of `count` gaps with equal ones as one, those of most idle time first; `found` is in their order."""
     time = found["time"].to_numpy()
     pair, first = group_rows(category_codes(found["doing"]), category_codes(found["name"]))
-    pairs = found[first].select(
-        pl.col("doing", "name").cast(pl.String), count=np.bincount(pair), time=sum_groups(pair, time, len(first))
-    )
-    is_joined = pl.col("doing").is_in(JOINED)
-    pairs = pairs.with_columns(key=pl.when(is_joined).then(pl.lit("")).otherwise(name_key()))
-    keys = pairs.select("doing", "key").unique(maintain_order=True).with_row_index("number")
-    names = _names_of_causes(pairs, found.filter(is_joined & pl.col("other").is_not_null()))
+    pairs = found[first].select("doing", "name", count=np.bincount(pair), time=sum_groups(pair, time, len(first)))
+    key = _cause_keys(pairs)
+    number, one = group_rows(category_codes(pairs["doing"]), category_codes(key))
+    keys = pairs[one].select(pl.int_range(pl.len()).alias("number"), pl.col("doing").cast(pl.String))
+    keys = keys.with_columns(key.gather(one).cast(pl.String))
+    seconds = found.filter(_IS_JOINED & pl.col("other").is_not_null())
+    names = _names_of_causes(pairs.with_columns(number=number), keys, seconds)
+    keys = keys.join(names, on="number", how="left", maintain_order="left")
     main = pl.col("names").list.first()
-    pairs = pairs.join(keys.join(names, on=["doing", "key"], how="left"), on=["doing", "key"], maintain_order="left")
-    cause = pairs["number"].to_numpy().astype(np.int64)[pair]
-    is_main = (
-        pairs.select((pl.col("name") == main.struct.field("name")).fill_null(value=True).cast(pl.Int64))
-        .to_series()
-        .to_numpy()
-    )
-    longest = largest_row_per_group(cause, is_main[pair], time, keys.height)
+    main_name = category_codes(keys.select(main.struct.field("name").cast(pl.Categorical)).to_series())[number]
+    is_main = (main_name == 0) | (main_name == category_codes(pairs["name"]))
+    cause = number[pair]
+    longest = largest_row_per_group(cause, is_main.astype(np.int64)[pair], time, keys.height)
     shown = found[longest].select(pl.col("name").cast(pl.String), "inside", "frame", "host_event", "host_time")
     causes = (
         pl.concat([keys, shown], how="horizontal")
         .with_columns(idle=sum_groups(cause, time, keys.height))
-        .join(names, on=["doing", "key"], how="left")
         .sort("idle", "doing", "key", descending=[True, False, False])
         .head(_MAX_CAUSES)
     )
     stands = 2 * main.struct.field("time") >= pl.col("idle")
     joined_name = pl.when(stands).then(main.struct.field("name")).otherwise(pl.lit("")).fill_null("")
-    causes = causes.with_columns(pl.when(is_joined).then(joined_name).otherwise("name").alias("name"))
+    causes = causes.with_columns(pl.when(_IS_JOINED).then(joined_name).otherwise("name").alias("name"))
     row_of_cause, row = np.zeros(keys.height, np.int64), np.zeros(count, np.int64)
     row_of_cause[causes["number"].to_numpy()] = np.arange(causes.height) + 1
     row[found["gap"].to_numpy()] = row_of_cause[cause]
@@ -309,20 +305,35 @@ def _join_causes(found: pl.DataFrame, count: int) -> GapCauses:
     return GapCauses(row, table.select(pl.col(name).cast(dtype) for name, dtype in CAUSE_SCHEMA.items()))
 
 
-def _names_of_causes(pairs: pl.DataFrame, with_second_name: pl.DataFrame) -> pl.DataFrame:
-    """The `names` of each cause (doing, key) that have most of its time, the first of all first.
+_IS_JOINED: Final = pl.col("doing").is_in(JOINED)
 
-    `pairs` has count and time of each activity and name. Causes `with_second_name` give half of their time to it, too.
+
+def _cause_keys(pairs: pl.DataFrame) -> pl.Series:
+    """The key of each pair of activity and name, as a category; that of `JOINED` is ""."""
+    only_others = pl.when(~_IS_JOINED).then("name").cast(pl.String).alias("name")  # no texts of millions of names
+    keys = pairs.select("doing", only_others).select(key=name_key().fill_null("").cast(pl.Categorical))
+    return keys.to_series()
+
+
+def _names_of_causes(pairs: pl.DataFrame, keys: pl.DataFrame, with_second_name: pl.DataFrame) -> pl.DataFrame:
+    """The `names` of each cause (its `number` in `keys`) that have most of its time, the first of all first.
+
+    `pairs` has count and time of each cause and name. Causes `with_second_name` give half of their time to it, too.
     """
-    seconds = with_second_name.group_by(pl.col("doing").cast(pl.String), name="other").agg(
-        pl.len().cast(pl.Int64).alias("count"), (pl.col("time") // 2).sum(), key=pl.lit("")
+    joined = keys.filter(_IS_JOINED)
+    seconds = with_second_name.group_by(pl.col("doing").cast(pl.String), name=pl.col("other").cast(pl.Categorical)).agg(
+        pl.len().cast(pl.Int64).alias("count"), (pl.col("time") // 2).sum()
     )
-    every = pl.concat([pairs, seconds.select(pairs.columns)]).filter(pl.col("name") != "")
+    seconds = seconds.join(joined, on="doing").select("number", "name", "count", "time")
+    totals = pl.concat([pairs.select(seconds.columns), seconds]).filter(pl.col("name") != "")
+    totals = totals.group_by("number", "name").agg(pl.col("count", "time").sum())
+    of_joined = [totals.filter(number=number) for number in joined["number"]]  # each may have millions of names
+    longest = [rows.bottom_k(_MAX_NAMES, by=[-pl.col("time"), "name"]) for rows in of_joined]
     return (
-        every.group_by("doing", "key", "name")
-        .agg(pl.col("count", "time").sum())
+        pl.concat([totals.filter(~pl.col("number").is_in(joined["number"].implode())), *longest])
+        .with_columns(pl.col("name").cast(pl.String))
         .sort("time", "name", descending=[True, False])
-        .group_by("doing", "key", maintain_order=True)
+        .group_by("number", maintain_order=True)
         .agg(pl.struct("name", "count", "time").head(_MAX_NAMES).alias("names"))
     )
 
