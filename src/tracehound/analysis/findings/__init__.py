@@ -174,6 +174,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         kernel_times = kernel_times_in_steps(rank_trace, in_steps)
         kernel_factors = step_kernel_factors(rank_trace)
         (source_tables["idle"],) = idle_table.result()
+    kernel_times, source_tables["kernels"] = map(_names_as_text, (kernel_times, source_tables["kernels"]))
     tables = [source_tables[name] for name in _SOURCE_ANALYSES]
     device_events = [
         table["event"]
@@ -200,6 +201,11 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         else find_step_causes(rank_trace, _whole_steps_of_host(rank_trace), chosen_loader(options.given))
     )
     return pack_tables([*tables, step_causes, collectives, kernel_factors, kernel_times, traits, times])
+
+
+def _names_as_text(table: pl.DataFrame) -> pl.DataFrame:
+    """The table with names that mean the same in every process."""
+    return table.with_columns(pl.col("name").cast(pl.String))
 
 
 def _whole_steps_of_host(rank_trace: RankTrace) -> pl.DataFrame:

@@ -26,7 +26,10 @@ _ROW_KEY: Final = ("name", "type", "class", "tensor_cores")
 
 
 def sum_per_name(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
-    """A row for each name, kind and HLO category: total and max (ps), and `event`, the longest execution."""
+    """A row for each name, kind and HLO category: total and max (ps), and `event`, the longest execution.
+
+    Names are categories, of which there may be millions; `combine` gets the texts.
+    """
     del options
     rows = kernels.kernel_executions(rank_trace)
     number, category = NameKindPairs(rows["name"], rows["kind"]).pair_numbers, rows["category"].cast(pl.Categorical)
@@ -36,12 +39,13 @@ def sum_per_name(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     return (
         rows[first]
         .select(
-            pl.col(_KEY).cast(pl.String),
+            "name",
+            pl.col("kind", "category").cast(pl.String),
             total=sum_groups(group, length, len(first)),
             max=length[longest],
             event=rows["id"].gather(longest),
         )
-        .sort(_KEY)
+        .sort(pl.col(_KEY).cast(pl.String))
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import dropwhile, takewhile
-from typing import Final, cast
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -115,33 +115,36 @@ def _share_of_known_launches(rank_trace: RankTrace) -> float | None:
 def _count_host_calls(rank_trace: RankTrace, given: ChosenSettings) -> pl.DataFrame:
     del given
     events = collect_frame(with_shared_threads(rank_trace).threads.select("id", "start", "end", "name", "kind"))
-    pairs = NameKindPairs(events["name"], events["kind"])
-    inside = ((events["start"] < rank_trace.end) & (events["end"] > rank_trace.start)).to_numpy()
-    number = pairs.pair_numbers
-    counts = np.bincount(number if inside.all() else number[inside], minlength=len(pairs.rows))
-    distinct = events.select(pl.col("name", "kind").gather(pairs.rows).cast(pl.String))
-    is_call = distinct["kind"].is_in(_CALL_KINDS)
-    matches = {
-        trait: (is_call & distinct["name"].str.contains(pattern)).fill_null(value=False).to_numpy()
-        for trait, pattern in _NAME_PATTERNS.items()
+    totals, longest = dict.fromkeys(_NAME_PATTERNS, 0), {trait: list[pl.DataFrame]() for trait in _TRAITS_WITH_EVENT}
+    for rows in events.iter_slices(_EVENTS_AT_ONCE):
+        pairs = NameKindPairs(rows["name"], rows["kind"])
+        inside = ((rows["start"] < rank_trace.end) & (rows["end"] > rank_trace.start)).to_numpy()
+        number = pairs.pair_numbers
+        counts = np.bincount(number if inside.all() else number[inside], minlength=len(pairs.rows))
+        distinct = rows.select(pl.col("name", "kind").gather(pairs.rows).cast(pl.String))
+        is_call = distinct["kind"].is_in(_CALL_KINDS)
+        for trait, pattern in _NAME_PATTERNS.items():
+            matching = (is_call & distinct["name"].str.contains(pattern)).fill_null(value=False).to_numpy()
+            totals[trait] += int(counts[matching].sum())
+            if trait in _TRAITS_WITH_EVENT:
+                longest[trait].append(_longest_event(rows.filter(pl.Series(matching[number] & inside))))
+    events_of_traits = {
+        f"{trait}_event": _longest_event(pl.concat(found))["id"].to_list() if totals[trait] else [None]
+        for trait, found in longest.items()
     }
-    totals = {trait: [int(counts[matching].sum())] for trait, matching in matches.items()}
-    longest = {
-        f"{trait}_event": [_longest_event(events, matches[trait][number] & inside) if totals[trait][0] else None]
-        for trait in _TRAITS_WITH_EVENT
-    }
-    return pl.DataFrame({**totals, **longest}, schema_overrides=dict.fromkeys(longest, pl.Int64()))
+    counted = {trait: [total] for trait, total in totals.items()}
+    return pl.DataFrame(counted | events_of_traits, schema_overrides=dict.fromkeys(events_of_traits, pl.Int64()))
 
 
 _CALL_KINDS: Final = ("op", "annotation", "runtime", "python")
 
+_EVENTS_AT_ONCE: Final = 1 << 18
+"""Events whose names are matched at once: each may have a name of its own."""
 
-def _longest_event(events: pl.DataFrame, chosen: Mask) -> int:
-    """The id of the longest of the chosen events; of equal ones the first."""
-    rows = np.flatnonzero(chosen)
-    named = events.select(pl.col("id", "start", "end").gather(rows))
-    longest = named.select("id", length=pl.col("end") - pl.col("start")).sort("length", "id", descending=[True, False])
-    return cast("int", longest["id"][0])
+
+def _longest_event(events: pl.DataFrame) -> pl.DataFrame:
+    """The row of the longest event, of equal ones of the first; no row if there is none."""
+    return events.bottom_k(1, by=[pl.col("start") - pl.col("end"), "id"])
 
 
 HOST_CALL_COUNTS: Final = SharedHostResult(_count_host_calls)
@@ -325,7 +328,7 @@ def _memory_peak(rank_trace: RankTrace) -> pl.DataFrame:
 def kernel_times_in_steps(rank_trace: RankTrace, step_intervals: Callable[[], Intervals | None]) -> pl.DataFrame:
     """Time of each name on the streams in whole steps, else in the window: rank, name, total (ps), count, event.
 
-    `total` sums the parts of its executions inside, `event` is the one with the largest part.
+    Names are categories. `total` sums the parts of its executions inside, `event` is the one with the largest part.
     """
     streams = rank_trace.lanes.filter(pl.col("work") & pl.col("rank").is_not_null() & (pl.col("role") == "stream"))
     steps = step_intervals() if streams.height else None
@@ -339,14 +342,14 @@ def kernel_times_in_steps(rank_trace: RankTrace, step_intervals: Callable[[], In
     longest = largest_row_per_group(name, inside, -rows["id"].to_numpy(), len(first))
     times = pl.DataFrame(
         {
-            "name": rows["name"].gather(first).cast(pl.String),
+            "name": rows["name"].gather(first),
             "total": sum_groups(name, inside, len(first)),
             "count": np.bincount(name[inside > 0], minlength=len(first)),
             "event": rows["id"].gather(longest),
         }
     )
     rank = pl.lit(rank_trace.rank, pl.Int64).alias("rank")
-    return times.filter(pl.col("count") > 0).select(rank, pl.all()).sort("name")
+    return times.filter(pl.col("count") > 0).select(rank, pl.all()).sort(pl.col("name").cast(pl.String))
 
 
 FACTOR_SCHEMA: Final = schema({"factor": pl.Float64(), "agreement": pl.Float64(), "kernels": pl.Int64()})
