@@ -152,7 +152,7 @@ def map_host(asked: Sequence[tuple[Analysis, Options]], ranks: Sequence[Deferred
     here = [replace(rank, home=rank.file.frames.cache_folder) for rank in ranks]
     queries = _host_queries(asked, here) if len(here) > 1 else ()
     known = {query: _compute_host_result(query, here[0]) for query in queries}
-    return [map_rank(asked, replace(rank, host_results=known)) for rank in here]
+    return [_map_deferred_rank(asked, replace(rank, host_results=known)) for rank in here]
 
 
 class _MapExecutor(NamedTuple):
@@ -267,8 +267,23 @@ def _map_ranks(
             yield known
             continue
         all_cached = False
-        ahead.append(crew.executor.submit(map_rank, asked, rank))
+        ahead.append(crew.executor.submit(_map_deferred_rank, asked, rank))
         if len(ahead) >= _MAX_RANKS_AHEAD:
             yield ahead.popleft().result()
     while ahead:
         yield ahead.popleft().result()
+
+
+def _map_deferred_rank(asked: Sequence[tuple[Analysis, Options]], rank: DeferredRank) -> list[pl.DataFrame]:
+    """The small tables of one rank, with categories of their own.
+
+    Polars keeps the texts of all categories in memory as long as any column has one of them: a table with few names
+    would keep those of all events.
+    """
+    tables = map_rank(asked, rank)
+    schemas = {number: table.schema for number, table in enumerate(tables) if pl.Categorical in table.dtypes}
+    for number in schemas:
+        tables[number] = tables[number].cast({pl.Categorical: pl.String})
+    for number, schema in schemas.items():  # now no column has a category of the events
+        tables[number] = tables[number].cast(schema)
+    return tables
