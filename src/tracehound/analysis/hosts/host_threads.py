@@ -16,7 +16,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from tracehound.analysis.analysis_settings import ChosenSettings
-from tracehound.analysis.rank_trace import RankTrace, SharedHostResult, lane_events
+from tracehound.analysis.rank_trace import RankTrace, SharedHostResult, SharedRankResult, lane_events
 from tracehound.analysis.result import Options, counted_events_per_group
 from tracehound.analysis.timing.device_busy import parent_rows
 from tracehound.analysis.timing.row_groups import (
@@ -49,12 +49,12 @@ def with_threads_in_memory(rank_trace: RankTrace) -> RankTrace:
 
     It has no other columns of them.
     """
-    return replace(rank_trace, threads=THREADS_IN_MEMORY.result_for(rank_trace))
+    return replace(rank_trace, threads=_threads_in_memory(rank_trace))
 
 
 def share_threads_in_memory(rank_trace: RankTrace) -> RankTrace:
     """The rank trace with `THREADS_IN_MEMORY` among its host results: all computations of its map read them once."""
-    threads = THREADS_IN_MEMORY.result_for(rank_trace)
+    threads = _threads_in_memory(rank_trace)
     return replace(rank_trace, host_results={**rank_trace.host_results, (THREADS_IN_MEMORY, ()): threads})
 
 
@@ -74,6 +74,15 @@ def _load_threads(rank_trace: RankTrace, given: ChosenSettings) -> pl.LazyFrame:
 
 THREADS_IN_MEMORY: Final = SharedHostResult(_load_threads, sendable=False)
 """`THREAD_COLUMNS` of a host in memory."""
+
+_THREADS_OF_MAP: Final = SharedRankResult(THREADS_IN_MEMORY.result_for)
+"""`THREADS_IN_MEMORY`, read once for all analyses of a map."""
+
+
+def _threads_in_memory(rank_trace: RankTrace) -> pl.LazyFrame:
+    known = THREADS_IN_MEMORY.known_result(rank_trace)
+    return _THREADS_OF_MAP.result_for(rank_trace) if known is None else known
+
 
 _COLUMN_GROUPS: Final = (("id", "parent"), ("start", "end"), ("lane", "name", "kind"))
 """`THREAD_COLUMNS` in the groups in which they are read together."""
