@@ -84,9 +84,23 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     beside = sparse_core_ops(rank_trace, *_EVENT_COLUMNS)
     if beside.height and op_kind == OPERATORS:
         events, op_kind = events.clear(), HLO_OPS
-    rows = measure_events(pl.concat([events, beside]).sort("id"), rank_trace.start, rank_trace.end)
     device_time, busy_time = _device_time(events, rank_trace)
     outside = time_outside_work(events, rank_trace)
+    table = _sum_ops(pl.concat([events, beside]).sort("id") if beside.height else events, rank_trace, options)
+    is_idle = table.is_empty() and idle_window_length(rank_trace) > 0
+    return (table.clear(1) if is_idle else table).with_columns(
+        pl.lit(device_time, pl.Int64).alias("span"),
+        pl.lit(busy_time, pl.Int64).alias("used"),
+        pl.lit(outside, pl.Int64).alias("outside"),
+        pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
+        pl.lit(op_kind).alias("what"),
+    )
+
+
+def _sum_ops(events: pl.DataFrame, rank_trace: RankTrace, options: Options) -> pl.DataFrame:
+    """A row per op of these events, which are sorted by id."""
+    rows = measure_events(events, rank_trace.start, rank_trace.end)
+    rows = rows.select("id", "lane", "name", "kind", "op", "length", "own")
     longest = pl.col("length").arg_max()  # the first of several
     executions = rows.group_by("name", "kind", "op", core_type_column(rank_trace)).agg(
         pl.len().alias("count"),
@@ -99,28 +113,22 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     )
     described = executions.join(
         rank_trace.ops.select("op", pl.col("category").alias("hlo"), "module", "program"), on="op", how="left"
-    ).with_columns(
-        pl.coalesce(pl.col("hlo"), pl.col("kind").cast(pl.String)).alias("category"),
+    ).select(
         pl.col("name").cast(pl.String),
+        pl.coalesce(pl.col("hlo"), pl.col("kind").cast(pl.String)).alias("category"),
+        "module",
+        "program",
+        pl.col("core").replace(MAIN_CORE, None),
+        pl.exclude("name", "kind", "op", "hlo", "module", "program", "core"),
     )
-    table = (
-        described.with_columns(pl.col("core").replace(MAIN_CORE, None))
-        .group_by(_OP_KEY)
-        .agg(
-            pl.col("count", "self", "total").sum(),
-            pl.col("min").min(),
-            pl.col("event").sort_by("max", "event", descending=[True, False]).first(),
-            pl.col("max").max(),
-            JOINED_EVENTS,
-        )
-    )
-    is_idle = table.is_empty() and idle_window_length(rank_trace) > 0
-    return (table.clear(1) if is_idle else table).with_columns(
-        pl.lit(device_time, pl.Int64).alias("span"),
-        pl.lit(busy_time, pl.Int64).alias("used"),
-        pl.lit(outside, pl.Int64).alias("outside"),
-        pl.lit(rank_trace.rank, pl.Int64).alias("rank"),
-        pl.lit(op_kind).alias("what"),
+    if rank_trace.ops.is_empty():  # the kind is the category
+        return described
+    return described.group_by(_OP_KEY).agg(
+        pl.col("count", "self", "total").sum(),
+        pl.col("min").min(),
+        pl.col("event").sort_by("max", "event", descending=[True, False]).first(),
+        pl.col("max").max(),
+        JOINED_EVENTS,
     )
 
 
