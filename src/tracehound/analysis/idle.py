@@ -178,7 +178,11 @@ def idle_within(
         gaps, cause = whole_gaps, whole_cause
         if with_host_causes:
             gaps, cause = _split_at_activities(gaps, cause, work.leading_lanes[gaps.after], work.activities)
-        times = {part: covered_lengths(holds, gaps.start, gaps.end) for part, holds in conditions.items()}
+        never = np.zeros(len(gaps.start), np.int64)  # one for all conditions that never hold
+        times = {
+            part: covered_lengths(holds, gaps.start, gaps.end) if len(holds.start) else never
+            for part, holds in conditions.items()
+        }
         kinds = (*separate, "")
         mainly = _main_part(gaps, cause, [times[part] for part in separate])
         groups, host_causes = cause * len(kinds) + mainly, pl.DataFrame()

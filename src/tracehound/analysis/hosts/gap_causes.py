@@ -35,6 +35,7 @@ from tracehound.analysis.hosts.thread_activity import (
 )
 from tracehound.analysis.rank_trace import RankTrace
 from tracehound.analysis.timing.row_groups import (
+    NameKindPairs,
     category_codes,
     group_rows,
     largest_row_per_group,
@@ -130,8 +131,8 @@ def _ask_main_thread(
     return pl.concat([kept, said]).sort("at").drop("at")
 
 
-_CODED: Final = schema({"doing": pl.Categorical(), "name": pl.Categorical()})
-"""Types of columns of `ACTIVITY_SCHEMA` that hold few different texts for many gaps."""
+_CODED: Final = schema(dict.fromkeys(("doing", "name", "inside", "frame", "other"), pl.Categorical()))
+"""Types of columns of `ACTIVITY_SCHEMA` that hold few different texts, or none, for many gaps."""
 
 
 def _launching_operators(rank_trace: RankTrace, launch: pl.Series) -> pl.DataFrame:
@@ -140,7 +141,7 @@ def _launching_operators(rank_trace: RankTrace, launch: pl.Series) -> pl.DataFra
     kind = host_events_between(rank_trace, around).read_columns("kind")["kind"]
     event = pl.select(pl.when((kind == "op").fill_null(value=False)).then(around).otherwise(launch)).to_series()
     rows = host_events_between(rank_trace, event).read_columns("id", "name", "start", "end")
-    nothing = pl.Series([None], dtype=pl.String).new_from_index(0, len(launch))
+    nothing = pl.Series([None], dtype=pl.Categorical).new_from_index(0, len(launch))
     return pl.DataFrame(
         {
             "doing": pl.Series([LAUNCHES], dtype=pl.Categorical).new_from_index(0, len(launch)),
@@ -273,8 +274,11 @@ def name_key() -> pl.Expr:
 def _join_causes(found: pl.DataFrame, count: int) -> GapCauses:
     """The causes of `count` gaps with equal ones as one, those of most idle time first; `found` is in their order."""
     time = found["time"].to_numpy()
-    pair, first = group_rows(category_codes(found["doing"]), category_codes(found["name"]))
-    pairs = found[first].select("doing", "name", count=np.bincount(pair), time=sum_groups(pair, time, len(first)))
+    distinct = NameKindPairs(found["name"], found["doing"])
+    pair, many = distinct.pair_numbers, len(distinct.rows)
+    pairs = found.select("doing", "name")[distinct.rows].with_columns(
+        count=np.bincount(pair, minlength=many), time=sum_groups(pair, time, many)
+    )
     key = _cause_keys(pairs)
     number, one = group_rows(category_codes(pairs["doing"]), category_codes(key))
     keys = pairs[one].select(pl.int_range(pl.len()).alias("number"), pl.col("doing").cast(pl.String))
@@ -287,7 +291,7 @@ def _join_causes(found: pl.DataFrame, count: int) -> GapCauses:
     is_main = (main_name == 0) | (main_name == category_codes(pairs["name"]))
     cause = number[pair]
     longest = largest_row_per_group(cause, is_main.astype(np.int64)[pair], time, keys.height)
-    shown = found[longest].select(pl.col("name").cast(pl.String), "inside", "frame", "host_event", "host_time")
+    shown = found[longest].select(pl.col("name", "inside", "frame").cast(pl.String), "host_event", "host_time")
     causes = (
         pl.concat([keys, shown], how="horizontal")
         .with_columns(idle=sum_groups(cause, time, keys.height))
@@ -321,17 +325,21 @@ def _names_of_causes(pairs: pl.DataFrame, keys: pl.DataFrame, with_second_name: 
     `pairs` has count and time of each cause and name. Causes `with_second_name` give half of their time to it, too.
     """
     joined = keys.filter(_IS_JOINED)
-    seconds = with_second_name.group_by(pl.col("doing").cast(pl.String), name=pl.col("other").cast(pl.Categorical)).agg(
+    seconds = with_second_name.group_by(pl.col("doing").cast(pl.String), name="other").agg(
         pl.len().cast(pl.Int64).alias("count"), (pl.col("time") // 2).sum()
     )
     seconds = seconds.join(joined, on="doing").select("number", "name", "count", "time")
-    totals = pl.concat([pairs.select(seconds.columns), seconds]).filter(pl.col("name") != "")
-    totals = totals.group_by("number", "name").agg(pl.col("count", "time").sum())
-    of_joined = [totals.filter(number=number) for number in joined["number"]]  # each may have millions of names
-    longest = [rows.bottom_k(_MAX_NAMES, by=[-pl.col("time"), "name"]) for rows in of_joined]
+    has_name, is_second = pl.col("name") != "", pl.col("name").is_in(seconds["name"].implode())
+    is_long = ~is_second & pl.col("number").is_in(joined["number"].implode())  # of a cause with maybe millions of names
+    parts = [seconds.filter(has_name), pairs.filter(has_name & ~is_long).select(seconds.columns)]
+    for rows in pairs.iter_slices(_NAMES_AT_ONCE):
+        named = rows.filter(has_name & is_long).select(seconds.columns)
+        by_number = named.partition_by("number")
+        parts += (some.bottom_k(_MAX_NAMES, by=[-pl.col("time"), "name"]) for some in by_number)
     return (
-        pl.concat([totals.filter(~pl.col("number").is_in(joined["number"].implode())), *longest])
-        .with_columns(pl.col("name").cast(pl.String))
+        pl.concat(parts)
+        .group_by("number", pl.col("name").cast(pl.String))
+        .agg(pl.col("count", "time").sum())
         .sort("time", "name", descending=[True, False])
         .group_by("number", maintain_order=True)
         .agg(pl.struct("name", "count", "time").head(_MAX_NAMES).alias("names"))
@@ -339,6 +347,9 @@ def _names_of_causes(pairs: pl.DataFrame, keys: pl.DataFrame, with_second_name: 
 
 
 _MAX_NAMES: Final = 3
+
+_NAMES_AT_ONCE: Final = 1 << 16
+"""Names that are compared at once."""
 
 
 def _add_annotation(rank_trace: RankTrace, causes: pl.DataFrame) -> pl.DataFrame:
