@@ -18,7 +18,10 @@ from tracehound.system import malloc
 EXIT_FAULT = 70
 """Exit status of a fault of the program itself."""
 
-_LIBRARY_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "_RJEM_MALLOC_CONF": "dirty_decay_ms:10000"}
+_LIBRARY_ENVIRONMENT = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "_RJEM_MALLOC_CONF": "dirty_decay_ms:10000,oversize_threshold:2097152",
+}
 """Environment variables that libraries read when they are imported, unless the user has set them.
 
 The threads that numpy starts for matrix products take a fifth of the start-up time, and nothing here needs them.
