@@ -5,7 +5,7 @@ The tables of a rank are compressed as a whole: the larger half of a small Arrow
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, overload
 
 import polars as pl
@@ -19,7 +19,7 @@ _COMPRESSION_LEVEL: Final = 1
 _PACKED_SCHEMA: Final = pl.Schema({"table": pl.Binary()})
 
 
-def pack_tables(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
+def pack_tables(tables: Iterable[pl.DataFrame]) -> pl.DataFrame:
     """One table with each of these tables (of any columns) in a row."""
     packed = [isal_zlib.compress(to_arrow_bytes(table), _COMPRESSION_LEVEL) for table in tables]
     return pl.DataFrame({"table": packed}, schema=_PACKED_SCHEMA)

@@ -51,6 +51,7 @@ from tracehound.formats.json.array_repair import EVENT_CUT_OFF
 from tracehound.model.notes import Note, is_truncated, note
 from tracehound.model.stacked_frames import stacks_of
 from tracehound.model.units import format_ranks
+from tracehound.system.malloc import return_free_memory
 
 RULES: Final = (
     *idle_rules.IDLE_CAUSE_RULES,
@@ -151,6 +152,8 @@ _STEP_CAUSES_INDEX, _COLLECTIVES_INDEX, _STEP_FACTORS_INDEX, _KERNEL_TIMES_INDEX
 )
 """Positions of the tables of a rank after those of the source analyses."""
 
+_KERNELS_INDEX: Final = list(_SOURCE_ANALYSES).index("kernels")
+
 _NOTABLE_COMMUNICATION: Final = 0.05
 """Share of exposed communication above which a rank's collectives are looked at."""
 
@@ -174,7 +177,7 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         kernel_times = kernel_times_in_steps(rank_trace, in_steps)
         kernel_factors = step_kernel_factors(rank_trace)
         (source_tables["idle"],) = idle_table.result()
-    kernel_times, source_tables["kernels"] = map(_names_as_text, (kernel_times, source_tables["kernels"]))
+    return_free_memory()
     tables = [source_tables[name] for name in _SOURCE_ANALYSES]
     device_events = [
         table["event"]
@@ -200,12 +203,16 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         if works
         else find_step_causes(rank_trace, _whole_steps_of_host(rank_trace), chosen_loader(options.given))
     )
-    return pack_tables([*tables, step_causes, collectives, kernel_factors, kernel_times, traits, times])
+    every = [*tables, step_causes, collectives, kernel_factors, kernel_times, traits, times]
+    by_name = {_KERNELS_INDEX, len(every) + _KERNEL_TIMES_INDEX}
+    packed = pack_tables(_names_as_text(table) if number in by_name else table for number, table in enumerate(every))
+    return_free_memory()
+    return packed
 
 
 def _names_as_text(table: pl.DataFrame) -> pl.DataFrame:
     """The table with names that mean the same in every process."""
-    return table.with_columns(pl.col("name").cast(pl.String))
+    return table.cast({pl.Categorical: pl.String})
 
 
 def _whole_steps_of_host(rank_trace: RankTrace) -> pl.DataFrame:
@@ -225,6 +232,7 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
     if not tables:
         return empty_result(ANALYSIS, context, options, note("no_ranks", level="missing"))
     tables_of_ranks = unpack_ranks(tables)
+    return_free_memory()  # that of what was packed
     evidence = _gather_evidence(tables_of_ranks, context, options)
     lost_work = _lost_work_clause(context)
     findings = [

@@ -40,12 +40,12 @@ def sum_per_name(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         rows[first]
         .select(
             "name",
-            pl.col("kind", "category").cast(pl.String),
+            pl.col("kind", "category").cast(pl.String).cast(pl.Categorical),
             total=sum_groups(group, length, len(first)),
             max=length[longest],
             event=rows["id"].gather(longest),
         )
-        .sort(pl.col(_KEY).cast(pl.String))
+        .sort("event")
     )
 
 

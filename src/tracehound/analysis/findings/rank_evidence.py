@@ -28,7 +28,7 @@ from tracehound.analysis.ranks.rank_collectives import SEND_AND_RECV, intervals_
 from tracehound.analysis.timing.row_groups import NameKindPairs, category_codes, group_rows, largest_row_per_group
 from tracehound.model.memory_devices import is_memory_like
 from tracehound.model.trace import collect_frame, schema
-from tracehound.numeric.intervals import Intervals, Mask, covered_lengths, union
+from tracehound.numeric.intervals import Intervals, covered_lengths, union
 from tracehound.numeric.trees import sum_groups
 
 TRAIT_TYPES: Final = {
@@ -349,7 +349,7 @@ def kernel_times_in_steps(rank_trace: RankTrace, step_intervals: Callable[[], In
         }
     )
     rank = pl.lit(rank_trace.rank, pl.Int64).alias("rank")
-    return times.filter(pl.col("count") > 0).select(rank, pl.all()).sort(pl.col("name").cast(pl.String))
+    return times.filter(pl.col("count") > 0).select(rank, pl.all()).sort("event")
 
 
 FACTOR_SCHEMA: Final = schema({"factor": pl.Float64(), "agreement": pl.Float64(), "kernels": pl.Int64()})
@@ -384,7 +384,7 @@ def length_factors(times: pl.DataFrame, group: str) -> pl.DataFrame:
     """
     mean = pl.col("total") / pl.col("count")
     usual = mean.quantile(0.5, "lower").over("name")
-    several = pl.col("name").count().over("name") > 1
+    several = pl.col("name").is_not_null() & pl.col("name").is_duplicated()
     ratios = times.filter(several & (pl.col("total") > 0)).with_columns((mean / usual).alias("ratio"))
     ratios = ratios.sort(group, "ratio").with_columns(pl.col("total").cum_sum().over(group).alias("passed"))
     half = pl.col("passed") * 2 >= pl.col("total").sum().over(group)
