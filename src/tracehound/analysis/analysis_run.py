@@ -103,13 +103,21 @@ def with_events_in_memory(rank_trace: RankTrace, max_device_events: int = MAX_EV
     on_device = int(rank_trace.lanes.filter(pl.col("rank").is_not_null())["events"].sum())
     if on_device > max_device_events:
         return rank_trace
-    device = collect_frame(rank_trace.device).rechunk().lazy()
+    device = _collect_compact(rank_trace.device)
     read = replace(
         rank_trace, device=device, device_anytime=rank_trace.device_anytime if rank_trace.windowed else device
     )
     if int(rank_trace.lanes["events"].sum()) > MAX_EVENTS_IN_MEMORY:
         return read
     return replace(read, threads=collect_frame(rank_trace.threads).lazy())
+
+
+def _collect_compact(events: pl.LazyFrame) -> pl.LazyFrame:
+    """The events in memory, in contiguous columns; a column without any value takes none."""
+    frame = collect_frame(events).rechunk()
+    missing = [series.name for series in frame if 0 < frame.height == series.null_count()]
+    nothing = [pl.lit(None, frame.schema[name]).alias(name) for name in missing]
+    return frame.drop(missing).lazy().with_columns(nothing).select(frame.columns)
 
 
 def _map_all_ranks(
