@@ -17,6 +17,7 @@ from polars.testing import assert_frame_equal
 
 from building import US, Building, Lane, stream, thread
 from tracehound.analysis import ANALYSES, Analysis, Options, get_analysis, run_analyses
+from tracehound.analysis.analysis_run import with_events_in_memory
 from tracehound.analysis.analysis_settings import ChosenSettings, Setting
 from tracehound.analysis.hosts import host_threads
 from tracehound.analysis.hosts.host_threads import (
@@ -120,6 +121,16 @@ def test_what_analyses_of_a_rank_have_in_common_is_asked_once_and_goes_with_the_
     for table in run_analyses([(one, Options()), (other, Options())], ranks(5).trace(), window):
         assert table["rank"].to_list() == [rank for rank in range(5) for _ in range(2)]
     assert sorted(seen) == [(rank, 1) for rank in range(5)]
+
+
+@pytest.mark.parametrize("events", [0, 3])
+def test_events_in_memory_are_those_of_the_file(events: int) -> None:
+    """Also where some columns have no value, and where there are no events."""
+    built = ranks(1)
+    for number in range(events):
+        built.event(stream(0), "copy", 20 + number, 21 + number, "copy")
+    (share,) = rank_traces(built.trace(), Window() if events else Window(40 * US, 50 * US))
+    assert_frame_equal(with_events_in_memory(share).device.collect(), share.device.collect())
 
 
 @pytest.mark.parametrize(("large", "together"), [(1 << 21, 2), (12, 2), (11, 1)])

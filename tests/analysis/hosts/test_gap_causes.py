@@ -380,8 +380,12 @@ def test_two_calls_that_allocate_in_one_gap_are_both_named() -> None:
     assert {each["name"] for each in row["names"]} == {"cudaFree", "cudaMalloc"}
 
 
-def test_launches_that_cannot_keep_up_have_the_operators_that_launch() -> None:
+@pytest.mark.parametrize("at_once", [1, 1 << 16])
+def test_launches_that_cannot_keep_up_have_the_operators_that_launch(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Gaps of which one, two, and one are of an operator; the last launch is in none."""
+    monkeypatch.setattr(gap_causes, "_NAMES_AT_ONCE", at_once)
     events = [
         (name, start, start + 1, kind)
         for at, operator in enumerate(("aten::mul", "aten::add_", "aten::add_", ""))

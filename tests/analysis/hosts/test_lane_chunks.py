@@ -14,7 +14,9 @@ from building import Building, thread
 from samples import sample
 from short import first
 from tracehound.analysis import Options, get_analysis, run_analysis
-from tracehound.analysis.hosts import host_threads
+from tracehound.analysis.findings import rank_evidence
+from tracehound.analysis.findings.rank_evidence import HOST_CALL_COUNTS
+from tracehound.analysis.hosts import host_threads, thread_activity
 from tracehound.analysis.hosts.launch_calls import launching_calls
 from tracehound.analysis.hosts.thread_activity import PROGRAM_ACTIVITIES
 from tracehound.analysis.rank_trace import rank_traces
@@ -22,8 +24,10 @@ from tracehound.model.trace import Trace, Window
 from tracehound.store import load_trace, open_trace_files
 
 US = 1_000_000
-NAMES = ["aten::add", "aten::item", "cudaLaunchKernel", "cudaDeviceSynchronize", "train.py(1): step", "nothing"]
-KINDS = ["op", "op", "runtime", "sync", "python", "other"]
+NAMES = [
+    "aten::add", "aten::item", "cudaLaunchKernel", "cudaDeviceSynchronize", "train.py(1): step", "DataParallel.forward",
+]  # fmt: skip
+KINDS = ["op", "op", "runtime", "sync", "python", "annotation"]
 EVENTS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12), st.integers(0, len(NAMES) - 1)), max_size=14)
 
 
@@ -32,6 +36,8 @@ def cut(piece: int) -> Iterator[None]:
     """A context in which no more events of a host than that are looked at together."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(host_threads, "CHUNK_EVENTS", piece)
+        for module in (thread_activity, rank_evidence):
+            patch.setattr(module, "_EVENTS_AT_ONCE", max(piece // 2, 1))
         yield
 
 
@@ -42,9 +48,11 @@ def test_what_a_thread_is_at_goes_on_in_the_next_piece(events: list[tuple[int, i
     for start, length, number in events:
         built.event(thread(), NAMES[number], start, start + length, KINDS[number])
     trace = built.trace()
-    whole = doings(trace)
+    (share,) = rank_traces(trace, Window())
+    whole, counts = doings(trace), HOST_CALL_COUNTS.result_for(share)
     with cut(piece):
         assert doings(trace) == whole
+        assert HOST_CALL_COUNTS.result_for(share).equals(counts)
 
 
 def doings(trace: Trace) -> list[int]:
