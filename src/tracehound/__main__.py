@@ -20,7 +20,7 @@ EXIT_FAULT = 70
 
 _LIBRARY_ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
-    "_RJEM_MALLOC_CONF": "dirty_decay_ms:10000,oversize_threshold:2097152",
+    "_RJEM_MALLOC_CONF": "dirty_decay_ms:500,oversize_threshold:2097152",
 }
 """Environment variables that libraries read when they are imported, unless the user has set them.
 

@@ -968,7 +968,7 @@ def test_a_command_imports_nothing_of_the_others(job: Path) -> None:
     [
         ("OPENBLAS_NUM_THREADS", None, "1"),
         ("OPENBLAS_NUM_THREADS", "3", "3"),
-        ("_RJEM_MALLOC_CONF", None, "dirty_decay_ms:10000,oversize_threshold:2097152"),
+        ("_RJEM_MALLOC_CONF", None, "dirty_decay_ms:500,oversize_threshold:2097152"),
         ("_RJEM_MALLOC_CONF", "dirty_decay_ms:0", "dirty_decay_ms:0"),
     ],
 )

@@ -43,8 +43,24 @@ def find_rows(numbers: Ints, wanted: Ints) -> Ints:
         row_of[numbers - numbers[0]] = np.arange(len(numbers))
         near = (wanted >= numbers[0]) & (wanted <= numbers[-1])
         return np.where(near, row_of[np.where(near, wanted - numbers[0], 0)], -1)
+    before = numbers - np.arange(len(numbers))
+    others = int(np.searchsorted(before, before[-1]))
+    if others > _MAX_OTHERS:
+        return _search_rows(numbers, wanted)
+    row = find_rows(numbers[others:], wanted) + others
+    elsewhere = np.flatnonzero(row < others)
+    row[elsewhere] = _search_rows(numbers[:others], wanted[elsewhere])
+    return row
+
+
+def _search_rows(numbers: Ints, wanted: Ints) -> Ints:
+    """The rows of `find_rows`, by a binary search."""
     row = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
     return np.where(numbers[row] == wanted, row, -1)
+
+
+_MAX_OTHERS: Final = 1 << 10
+"""So few numbers before consecutive ones, as those of the open events before a chunk of a lane, are searched apart."""
 
 
 def sorted_distinct(numbers: npt.NDArray[T]) -> npt.NDArray[T]:

@@ -138,7 +138,7 @@ def _count_host_calls(rank_trace: RankTrace, given: ChosenSettings) -> pl.DataFr
 
 _CALL_KINDS: Final = ("op", "annotation", "runtime", "python")
 
-_EVENTS_AT_ONCE: Final = 1 << 18
+_EVENTS_AT_ONCE: Final = 1 << 19
 """Events whose names are matched at once: each may have a name of its own."""
 
 

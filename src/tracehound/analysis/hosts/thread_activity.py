@@ -375,7 +375,7 @@ def _concat_arrays(parts: list[npt.NDArray[T]]) -> npt.NDArray[T]:
     return joined
 
 
-_EVENTS_AT_ONCE: Final = 1 << 18
+_EVENTS_AT_ONCE: Final = 1 << 19
 """Most events of a thread whose activities are found at once: the arrays for that take ten times their memory."""
 
 
