@@ -25,9 +25,8 @@ _LIBRARY_ENVIRONMENT = {
 """Environment variables that libraries read when they are imported, unless the user has set them.
 
 The threads that numpy starts for matrix products take a fifth of the start-up time, and nothing here needs them.
-Polars' allocator keeps freed memory for ten seconds, its default on other platforms, instead of half a second: in a
-pass over millions of events, up to a quarter of the time is the first touch of pages that were just returned. Arrays of
-more than two megabytes go back at once: kept, they would take a tenth of all memory, and no time is saved by it."""
+Polars' allocator keeps freed memory for half a second, its default, but arrays of more than two megabytes go back at
+once: kept, they take a tenth of all memory, and no time is saved by it."""
 
 
 def prepare_environment() -> None:

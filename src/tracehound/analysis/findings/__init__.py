@@ -174,10 +174,10 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         idle_table = thread.submit(map_rank, [idle_question], rank_trace)
         source_tables = dict(zip(questions, map_rank(list(questions.values()), rank_trace), strict=True))
         traits = rank_traits(rank_trace, in_steps)
-        kernel_times = kernel_times_in_steps(rank_trace, in_steps)
-        kernel_factors = step_kernel_factors(rank_trace)
         (source_tables["idle"],) = idle_table.result()
     return_free_memory()
+    kernel_times = kernel_times_in_steps(rank_trace, in_steps)
+    kernel_factors = step_kernel_factors(rank_trace)
     tables = [source_tables[name] for name in _SOURCE_ANALYSES]
     device_events = [
         table["event"]
@@ -211,7 +211,8 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
 
 
 def _names_as_text(table: pl.DataFrame) -> pl.DataFrame:
-    """The table with names that mean the same in every process."""
+    """The table with names that mean the same in every process. Memory of the one before goes back first."""
+    return_free_memory()
     return table.cast({pl.Categorical: pl.String})
 
 
