@@ -11,7 +11,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from tracehound.analysis import breakdown, step_time, steps, stragglers
-from tracehound.analysis.analysis_run import map_rank, with_events_in_memory
+from tracehound.analysis.analysis_run import MAX_EVENTS_IN_MEMORY, map_rank, with_events_in_memory
 from tracehound.analysis.findings import (
     device_rules,
     host_time_rules,
@@ -175,7 +175,9 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
         source_tables = dict(zip(questions, map_rank(list(questions.values()), rank_trace), strict=True))
         traits = rank_traits(rank_trace, in_steps)
         (source_tables["idle"],) = idle_table.result()
-    return_free_memory()
+    has_many_events = int(rank_trace.lanes["events"].sum()) > MAX_EVENTS_IN_MEMORY
+    if has_many_events:
+        return_free_memory()
     kernel_times = kernel_times_in_steps(rank_trace, in_steps)
     kernel_factors = step_kernel_factors(rank_trace)
     tables = [source_tables[name] for name in _SOURCE_ANALYSES]
@@ -205,14 +207,16 @@ def per_rank(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
     )
     every = [*tables, step_causes, collectives, kernel_factors, kernel_times, traits, times]
     by_name = {_KERNELS_INDEX, len(every) + _KERNEL_TIMES_INDEX}
-    packed = pack_tables(_names_as_text(table) if number in by_name else table for number, table in enumerate(every))
-    return_free_memory()
-    return packed
+    return pack_tables(
+        _names_as_text(table, return_memory=has_many_events) if number in by_name else table
+        for number, table in enumerate(every)
+    )
 
 
-def _names_as_text(table: pl.DataFrame) -> pl.DataFrame:
-    """The table with names that mean the same in every process. Memory of the one before goes back first."""
-    return_free_memory()
+def _names_as_text(table: pl.DataFrame, *, return_memory: bool) -> pl.DataFrame:
+    """The table with names that mean the same in every process; memory of the one before may go back first."""
+    if return_memory:
+        return_free_memory()
     return table.cast({pl.Categorical: pl.String})
 
 
