@@ -409,7 +409,7 @@ async def test_keys_that_are_typed_while_a_trace_is_read_go_to_the_pane_that_the
         await pilot.press("2", "enter")
         table = explorer.pane_stack.table_pane("ops").table
         assert pilot.app.focused is table
-        assert "when the rows are there" in explorer.key_bar.message
+        await until(pilot, lambda: "when the rows are there" in explorer.key_bar.message)
         await there_is_a_trace(explorer, pilot, opening)
         assert pilot.app.focused is table, "the timeline has come and takes nothing away"
         await let(explorer, pilot, opening, 2)
