@@ -170,9 +170,9 @@ def fold_messages(result: Result) -> Result:
     """Health with one row for a message that several files have: they count, and the first ones are named.
 
     Messages that differ in their numbers alone are one; its row has the numbers of the first file and the sum of the
-    counts. The column of messages must have sentences.
+    counts. The column of messages must have sentences. The rows of a cut result are folded before the cut.
     """
-    table, names = result.table, _names_of(result.columns)
+    table, names = _rows_before_cut(result), _names_of(result.columns)
     if not {"level", "count", "what", "where"} <= names or "files" in names or table.is_empty():
         return result
     file = pl.col("where").str.split(", ").list.first().alias("file")
@@ -191,7 +191,8 @@ def fold_messages(result: Result) -> Result:
     )
     folded = groups.with_columns(pl.Series("where", where, pl.String)).select(column.name for column in columns)
     total = groups.height if result.total == table.height else result.total
-    return replace(result, columns=columns, table=folded, total=total)
+    cut = folded.head(result.table.height) if result.table.height < table.height else folded
+    return replace(result, columns=columns, table=cut, total=total, all_rows=None)
 
 
 _NUMBER: Final = r"[0-9][0-9,.]*"

@@ -10,12 +10,14 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 from msgspec.structs import replace
 
 from tracehound.analysis.result import TEXT_UNITS, Column, Result, Unit
 from tracehound.draw.cell_text import IDENTIFYING_COLUMNS
 from tracehound.model.units import count_hosts_and_processes, count_noun, format_names, format_ranges
+from tracehound.numeric.intervals import Ints
 
 RANKS_COLUMN: Final = Column("ranks", "text", "ranks of which the row is")
 """The column in place of that of a single rank."""
@@ -34,7 +36,8 @@ ALIKE_FRACTION: Final = 0.05
 NEGLIGIBLE_TIME: Final = 0.01
 """Neighbors in the order of a value are alike if their shares, or the fractions of other numbers, differ by no more.
 
-So are times that differ by no more than this fraction of the longest time in any of the columns.
+So are times that differ by no more than this fraction of the longest time in any of the columns of the rows that may be
+in one group, such as those of one step.
 """
 
 WIDEST_GROUP: Final = 4
@@ -87,30 +90,47 @@ def group_ranks(
 
 def number_alike_ranks(table: pl.DataFrame, columns: Sequence[Column], widest: int = WIDEST_GROUP) -> pl.Series:
     """The number of the group of each row, as `group`: rows with equal texts and alike numbers have one number."""
-    of_ranks = table.drop_nulls("rank") if "rank" in table.columns else table
-    times = [of_ranks[column.name].abs() for column in columns if column.unit in _TIME_UNITS]
-    negligible = NEGLIGIBLE_TIME * max((int(each.fill_null(0).to_numpy().max(initial=0)) for each in times), default=0)
-    keys = [_number_alike(column, table[column.name], negligible, widest).alias(column.name) for column in columns]
+    texts = [table[column.name].cast(pl.String).fill_null("") for column in columns if _must_be_equal(column)]
+    equal = pl.DataFrame(texts).select(pl.struct(pl.all()).rank("dense")).to_series() if texts else None
+    kinds = equal.to_numpy().astype(np.int64) if equal is not None else np.zeros(table.height, np.int64)
+    times = [column.name for column in columns if column.unit in _TIME_UNITS]
+    longest = np.zeros(int(kinds.max(initial=0)) + 1)
+    for name in times:
+        np.maximum.at(longest, kinds, table[name].abs().fill_null(0).to_numpy())
+    negligible = NEGLIGIBLE_TIME * longest
+    keys = [pl.Series("equal", kinds)]
+    for column in columns:
+        if not _must_be_equal(column):
+            least = negligible if column.name in times else np.zeros(len(longest))
+            keys.append(_number_alike(column, table[column.name], kinds, least, widest).alias(column.name))
     return pl.DataFrame(keys).select(pl.struct(pl.all()).rank("dense").alias("group")).to_series()
 
 
 _TIME_UNITS: Final[tuple[Unit, ...]] = ("time", "difference")
 
 
-def _number_alike(column: Column, values: pl.Series, negligible: float, widest: int) -> pl.Series:
-    """Numbers for the values of a column: alike ones have the same, such as times that differ by a negligible one."""
-    least = negligible if column.unit in _TIME_UNITS else 0.0
-    if _is_text(column) or column.unit in ("flag", "number") or column.name in IDENTIFYING_COLUMNS:
-        return values.cast(pl.String).fill_null("").rank("dense").cast(pl.Int64)
+def _must_be_equal(column: Column) -> bool:
+    """True if rows with other values of this column, such as another step, are not alike."""
+    return _is_text(column) or column.unit in ("flag", "number") or column.name in IDENTIFYING_COLUMNS
+
+
+def _number_alike(
+    column: Column, values: pl.Series, kinds: Ints, least: npt.NDArray[np.float64], widest: int
+) -> pl.Series:
+    """Numbers for the values of a column, by kind of row: alike values of one kind have the same number.
+
+    Values that differ by the `least` difference of their kind are alike.
+    """
     numbers = values.cast(pl.Float64).fill_nan(None).fill_null(_UNKNOWN).to_numpy()
     groups, number = np.zeros(len(numbers), np.int64), 0
     first = last = -math.inf
-    for row in np.argsort(numbers, kind="stable").tolist():
+    kind = -1
+    for row in np.lexsort((numbers, kinds)).tolist():
         value = float(numbers[row])
-        near = ALIKE_SHARES if column.unit == "share" else max(ALIKE_FRACTION * abs(value), least)
-        if value - last > near or value - first > widest * near:
+        near = ALIKE_SHARES if column.unit == "share" else max(ALIKE_FRACTION * abs(value), float(least[kinds[row]]))
+        if kinds[row] != kind or value - last > near or value - first > widest * near:
             number, first = number + 1, value
-        last, groups[row] = value, number
+        kind, last, groups[row] = kinds[row], value, number
     return pl.Series(groups)
 
 

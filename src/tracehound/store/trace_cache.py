@@ -34,7 +34,7 @@ from tracehound.model.trace import FileFrames, FileState
 from tracehound.store.saved_frames import DamagedFramesError, load_frames
 from tracehound.system import user_dirs
 
-CACHE_SCHEMA: Final = 60
+CACHE_SCHEMA: Final = 61
 """Increase it whenever the content of frames, or the reading of a format, changes: older entries are then ignored."""
 
 DEFAULT_LIMIT_BYTES: Final = 10 << 30

@@ -82,6 +82,26 @@ def test_a_late_rank_costs_what_any_rank_waits_for_it(tmp_path: Path, mates: Seq
 
 
 @pytest.mark.thorough
+def test_a_step_that_is_cut_off_on_the_late_rank_alone_is_not_held_against_the_others(tmp_path: Path) -> None:
+    """The first step is ten times as long, and not whole on rank 2, which is 8 ms late in the five others."""
+    job_ = [Rank(number, 4) for number in range(4)]
+    for rank in job_:
+        start = 0
+        for step in range(6):
+            end = start + (200_000 if step == 0 else 20_000)
+            rank.step(step, start, end - 20)
+            computed = start + 5_000
+            rank.kernel("gemm", start + 50, start + 90, computed)
+            if late := rank.rank == 2 and step > 0:
+                rank.kernel("extra", computed, computed, computed + 8_000)
+            rank.collective(computed + 8_000 * late, computed + 8_005 * late, end - 1_000, Seq=step)
+            rank.kernel("adam", end - 900, end - 890, end - 500)
+            start = end
+    trace = job(tmp_path, *job_)
+    row = find_row(find_rows(trace), "rank 2 is late")
+    assert row["cost"] == pytest.approx(5 * 8_005 * US / 6, rel=0.01)
+
+
 def test_idle_time_of_a_late_rank_is_no_finding_of_its_own(tmp_path: Path) -> None:
     """Its device idles while the host is slow: at this scale the trace names that, and the late rank tells of it."""
     rows = find_rows(make_late_rank(tmp_path, range(4), 1000))

@@ -78,9 +78,13 @@ def gain_of_others(group: LateRanks, evidence: Evidence) -> int:
     if group.steps < OF_LATE_RANKS * evidence.steps or not evidence.steps:
         return waited
     of_group = pl.col("rank").is_in(list(group.ranks))
-    exposed = evidence.device_times.group_by(of_group.alias("late")).agg(pl.col("communication").mean())
+    whole_steps = evidence.table("steps").filter(~pl.col("partial"))
+    on_both = (of_group.any() & ~of_group.all()).over("step")  # a step may be cut off on some ranks alone
+    compared = whole_steps.filter(on_both)
+    exposed = compared.group_by(of_group.alias("late")).agg(pl.col("communication").mean())
     times = dict(exposed.iter_rows())
-    return max(waited, round((times.get(False) or 0) - (times.get(True) or 0)))
+    won = ((times.get(False) or 0) - (times.get(True) or 0)) * compared["step"].n_unique()
+    return max(waited, evidence.per_step(won, 1))
 
 
 def explained_waits(evidence: Evidence) -> int:

@@ -24,8 +24,6 @@ from tracehound.model.trace import schema
 _ELIDED_MEMBERS: Final = "..."
 _HLO_PREFIX: Final = "replica_groups"
 _MAX_NOTES: Final = 6
-_MAX_WORLD_SIZE: Final = 1_000_000
-"""A larger world size is an error in the file."""
 
 _GROUP_OF_RANK: Final = schema({"members": pl.Int64(), "number": pl.Int64(), "rank": pl.Int64()})
 _GROUP_RANKS: Final = schema({"members": pl.Int64(), "number": pl.Int64(), "expected": pl.List(pl.Int64())})
@@ -333,7 +331,7 @@ def missing_job_ranks_notes(context: RunContext) -> list[Note]:
     """A note about the ranks that the job had by its size and this trace lacks; nothing without any."""
     worlds = [world for facts in context.facts if (world := facts.world_size) is not None]
     here = set(context.ranks["rank"].to_list())
-    others = sorted(set(range(min(max(worlds, default=0), _MAX_WORLD_SIZE))) - here)
+    others = sorted(set(range(max(worlds, default=0))) - here)
     values = (("world", max(worlds, default=0)), ("ranks", tuple(others)))
     return [Note("missing", "ranks_missing", len(others), values=values)] if others else []
 

@@ -146,9 +146,10 @@ def render_note_columns(result: Result) -> Result:
     names = [column.name for column in result.columns if column.unit == "note"]
     if not names:
         return result
-    texts = [result.table[name].map_elements(_decode_note_text, pl.String) for name in names]
     columns = tuple(replace(column, unit="text") if column.unit == "note" else column for column in result.columns)
-    return replace(result, columns=columns, table=result.table.with_columns(texts))
+    texts = pl.col(names).map_elements(_decode_note_text, pl.String)
+    all_rows = None if result.all_rows is None else result.all_rows.with_columns(texts)
+    return replace(result, columns=columns, table=result.table.with_columns(texts), all_rows=all_rows)
 
 
 def _decode_note_text(encoded: str) -> str:

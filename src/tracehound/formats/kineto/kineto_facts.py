@@ -96,8 +96,9 @@ def job_notes(metadata: Mapping[str, Any]) -> tuple[Note, ...]:
 
 def _recorded_world_size(job: Mapping[str, Any]) -> int | None:
     """Number of ranks in the ``distributedInfo`` of a file; None if it has none that can be true."""
-    world = recorded_int64(job.get("world_size"))
-    return world if world is not None and 0 < world < 1 << 31 else None
+    world, rank = recorded_int64(job.get("world_size")), recorded_rank(job)
+    least = 1 if rank is None else rank + 1
+    return world if world is not None and least <= world <= MAX_WORLD_SIZE else None
 
 
 def _process_groups(job: Mapping[str, Any]) -> Iterator[ProcessGroup]:
@@ -152,6 +153,9 @@ def profiler_message_notes(metadata: Mapping[str, Any]) -> tuple[Note, ...]:
         notes += [profiler_message_note(code, text) for text in (*shown, *([f"{more:,} more"] if more > 0 else []))]
     return tuple(notes)
 
+
+MAX_WORLD_SIZE: Final = 1_000_000
+"""A larger number of ranks is an error in the file."""
 
 _MAX_MESSAGES: Final = 16
 
