@@ -47,12 +47,12 @@ def nothing_recorded_note(context: RunContext, what: Note, remedy: Note) -> Note
 
 
 def no_device_activity_reason(facts: Iterable[FileFacts]) -> Note | None:
-    """The reason why PyTorch's files have no device activity, if they end early or show that it was requested.
+    """The reason why PyTorch's files have no device activity, if all end early or some show that it was requested.
 
     Else None.
     """
     known = _host_only_facts(facts)
-    if any(each.severed for each in known):
+    if known and all(each.severed for each in known):
         return note("file_ends_within_events")
     launching = {each.family for each in known if each.runtime == "launches"}
     if launching:
