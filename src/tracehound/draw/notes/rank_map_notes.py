@@ -25,6 +25,10 @@ _MISSING_VALUES: Final = {
 }
 
 
+_NEAR: Final = 0.1
+"""Ranks whose means differ from the median by more than this fraction are not about equal."""
+
+
 def _format_value(value: str, amount: float) -> str:
     return format_share(amount) if value == "busy" else format_duration(round(amount))
 
@@ -53,6 +57,8 @@ def _even(value: str, median: float, ranks: int, spread: float, base: float) -> 
         within = f"within {format_duration(round(spread))} in a mean step, {share} of it"
         return f"no rank is much later than the others: {within} {over}"
     what = "kernel" if value == "kernel" else "step"
+    if spread > _NEAR * base:
+        return f"no rank is much slower than the others: mean {what} {middle}; some are up to {share} faster {over}"
     return f"all ranks are about equally fast: mean {what} {middle}, within {share} {over}"
 
 
