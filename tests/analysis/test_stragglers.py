@@ -35,10 +35,10 @@ def causes_among_all_activities(monkeypatch: pytest.MonkeyPatch) -> None:
     found = LatenessCauses.find_cause, LatenessCauses.find_repeated_cause
 
     def activities_with_calls(
-        late_rows: pl.DataFrame, calls: pl.DataFrame, activities: Callable[[], Iterable[pl.DataFrame]]
+        late_rows: pl.DataFrame, calls: pl.DataFrame, activities: Callable[[], Iterable[pl.DataFrame]], least: float
     ) -> pl.DataFrame:
         kept.append((calls, pl.concat(activities()).join(calls.select("meeting", "place", call="event"), on="call")))
-        return compared_activities(late_rows, calls, activities)
+        return compared_activities(late_rows, calls, activities, least)
 
     def checked(number: int) -> Callable[..., LatenessCause | None]:
         def find(causes: LatenessCauses, *asked: Any) -> LatenessCause | None:

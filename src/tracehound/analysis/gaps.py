@@ -291,10 +291,7 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
         pl.col("gaps", "idle", "none", "span", "earlier", "later", "own_idle", "own_span").first()
     )
     notes = [_total_note(ranks), *_outside_notes(ranks), *_early_launch_notes(rows), *_device_clock_notes(ranks)]
-    every = make_result(ANALYSIS, rows, context, replace(options, top=None), notes)
-    table = every.table if options.top is None else every.table.head(options.top)
-    all_rows = every.table if table.height < every.table.height else None
-    return replace(every, table=table, total=int(ranks["gaps"].sum()), all_rows=all_rows)
+    return replace(make_result(ANALYSIS, rows, context, options, notes), total=int(ranks["gaps"].sum()))
 
 
 def _total_note(ranks: pl.DataFrame) -> Note:

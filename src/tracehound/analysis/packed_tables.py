@@ -6,12 +6,13 @@ The tables of a rank are compressed as a whole: the larger half of a small Arrow
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, overload
+from typing import Final
 
 import polars as pl
 from isal import isal_zlib
 
 from tracehound.formats.assembly.arrow_storage import to_arrow_bytes
+from tracehound.model.lazy_sequence import LazySequence
 from tracehound.model.stacked_frames import StackedFrames
 
 _COMPRESSION_LEVEL: Final = 1
@@ -35,7 +36,7 @@ def unpack_ranks(tables: Sequence[pl.DataFrame]) -> Sequence[RankTables]:
     return tables.rows
 
 
-class PackedStacks(Sequence[pl.DataFrame]):
+class PackedStacks(LazySequence[pl.DataFrame]):
     """Packed tables of ranks. Those in the same row of all ranks lie together, so that names that repeat take little.
 
     The packed table of a single rank is made when it is asked for.
@@ -57,16 +58,8 @@ class PackedStacks(Sequence[pl.DataFrame]):
         """The number of ranks."""
         return self._count
 
-    @overload
-    def __getitem__(self, number: int) -> pl.DataFrame: ...
-
-    @overload
-    def __getitem__(self, number: slice) -> Sequence[pl.DataFrame]: ...
-
-    def __getitem__(self, number: int | slice) -> pl.DataFrame | Sequence[pl.DataFrame]:
-        """The packed tables of one rank, or of some."""
-        if isinstance(number, slice):
-            return [self[each] for each in range(*number.indices(self._count))]
+    def _make_item(self, number: int) -> pl.DataFrame:
+        """The packed tables of one rank."""
         return pack_tables([row[number] for row in self.rows])
 
 

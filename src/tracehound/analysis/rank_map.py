@@ -171,15 +171,8 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
     table = rows.join(hosts, on="rank", how="left").join(lateness, on=("rank", "step"), how="left")
     table = order_rows(table, value, BY_SETTING.value_in(options.given))
     marks = [inferred_steps_note(rows.filter("inferred")["name"])] if rows["inferred"].any() else []
-    result = make_result(
-        ANALYSIS,
-        table,
-        context,
-        replace(options, top=None),
-        [headline_note(table, value), *partial_steps_notes(rows, "mean"), *marks, *notes],
-    )
-    shown = result.table if options.top is None else result.table.head(options.top)
-    return replace(result, table=shown, all_rows=result.table)
+    sentences = [headline_note(table, value), *partial_steps_notes(rows, "mean"), *marks, *notes]
+    return make_result(ANALYSIS, table, context, options, sentences)
 
 
 def _group_texts(context: RunContext) -> dict[int, str]:

@@ -96,6 +96,11 @@ class Result(Struct, frozen=True, eq=False):
             return self.rows_text
         return f"{self.table.height:,} of {self.total:,} rows" if self.table.height < self.total else ""
 
+    @property
+    def uncut_table(self) -> pl.DataFrame:
+        """The table before any cut."""
+        return self.table if self.all_rows is None else self.all_rows
+
     def column(self, name: str) -> Column:
         """The column of that name; KeyError if there is none."""
         for column in self.columns:

@@ -27,7 +27,13 @@ from tracehound.analysis.ranks.last_arrivals import (
     sends_and_receives_notes,
 )
 from tracehound.analysis.ranks.lateness import CAUSE_DEFINITION as CAUSES
-from tracehound.analysis.ranks.lateness import WAIT_SCHEMA, LatenessCause, LatenessCauses, group_late_ranks
+from tracehound.analysis.ranks.lateness import (
+    LEAST_COMPARED,
+    WAIT_SCHEMA,
+    LatenessCause,
+    LatenessCauses,
+    group_late_ranks,
+)
 from tracehound.analysis.ranks.process_groups import missing_rank_notes
 from tracehound.analysis.ranks.rank_collectives import (
     CALLS_OF_STEPS_DEFINITION,
@@ -131,7 +137,9 @@ def _late_rows(
         late_rows.filter(pl.col("late") >= LEAST_SETTING.value_in(options.given)), matched_calls, exposed_calls
     )
     numbered_calls = number_calls(matching.calls)
-    compared = compared_activities(notable_rows.head(MOST_EXPLAINED), numbered_calls, lambda: stacks_of(activities))
+    compared = compared_activities(
+        notable_rows.head(MOST_EXPLAINED), numbered_calls, lambda: stacks_of(activities), LEAST_COMPARED
+    )
     table = _add_causes(notable_rows, matched_calls, LatenessCauses(numbered_calls, compared))
     short, least = late_rows.height - notable_rows.height, LEAST_SETTING.value_in(options.given)
     jitter = [note("short_latenesses_left_out", latenesses=short, least=least)] if short else []

@@ -50,7 +50,7 @@ def fold_alike_ranks(result: Result, compared: Sequence[Column] = ()) -> Result:
     in the `compared` columns: if none are given, in all that do not say where a rank is or when something begins. The
     rows of a cut result are folded before the cut.
     """
-    rows = _rows_before_cut(result)
+    rows = result.uncut_table
     if "rank" not in _names_of(result.columns) or rows["rank"].drop_nulls().n_unique() <= MANY_RANKS:
         return result
     every = [
@@ -78,10 +78,6 @@ def group_alike_rows(rows: pl.DataFrame, compared: Sequence[Column]) -> list[lis
 
 _PLACE_COLUMNS: Final = ("host", "device")
 """Columns that say where a rank is."""
-
-
-def _rows_before_cut(result: Result) -> pl.DataFrame:
-    return result.table if result.all_rows is None else result.all_rows
 
 
 def _names_of(columns: Sequence[Column]) -> set[str]:
@@ -126,7 +122,7 @@ def fold_gaps(result: Result) -> Result:
     The same gap: one cause (`why`), and an overlap of at least half of the longer gap. The rows of a cut result are
     folded before the cut.
     """
-    rows = _rows_before_cut(result)
+    rows = result.uncut_table
     if not {"rank", "start", "duration", "why"} <= _names_of(result.columns):
         return result
     most = result.table.height if result.table.height < rows.height else None
@@ -172,7 +168,7 @@ def fold_messages(result: Result) -> Result:
     Messages that differ in their numbers alone are one; its row has the numbers of the first file and the sum of the
     counts. The column of messages must have sentences. The rows of a cut result are folded before the cut.
     """
-    table, names = _rows_before_cut(result), _names_of(result.columns)
+    table, names = result.uncut_table, _names_of(result.columns)
     if not {"level", "count", "what", "where"} <= names or "files" in names or table.is_empty():
         return result
     file = pl.col("where").str.split(", ").list.first().alias("file")

@@ -49,6 +49,11 @@ def ranks_cell(ranks: Collection[int]) -> str:
     return format_ranges(ranks, _MOST_RANGES)
 
 
+def label_ranks(cell: str) -> str:
+    """The words for the ranks of a row: ``rank 3``, ``ranks 0-7``."""
+    return f"rank {cell}" if cell.isdigit() else f"ranks {cell}"
+
+
 def group_ranks(
     result: Result, alike: Sequence[str], *, summaries: Mapping[str, pl.Expr] | None = None, most: int = MOST_GROUPS
 ) -> Result:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Final, overload
+from typing import Final
 
 import polars as pl
+
+from tracehound.model.lazy_sequence import LazySequence
 
 SCANS_KEPT: Final = 64
 """Scans of files that are kept: those of the files on a screen."""
 
 
-class DeferredScans(Sequence[pl.LazyFrame]):
+class DeferredScans(LazySequence[pl.LazyFrame]):
     """The events of each file, scanned when they are needed; the latest scans are kept."""
 
     def __init__(self, makers: Sequence[Callable[[], pl.LazyFrame]]) -> None:
@@ -23,19 +25,9 @@ class DeferredScans(Sequence[pl.LazyFrame]):
         """The number of files."""
         return self._count
 
-    @overload
-    def __getitem__(self, number: int) -> pl.LazyFrame: ...
-
-    @overload
-    def __getitem__(self, number: slice) -> Sequence[pl.LazyFrame]: ...
-
-    def __getitem__(self, number: int | slice) -> pl.LazyFrame | Sequence[pl.LazyFrame]:
-        """The events of one file, or of some."""
-        if isinstance(number, slice):
-            return [self[each] for each in range(*number.indices(self._count))]
-        if not -self._count <= number < self._count:
-            raise IndexError(number)
-        return self._make(number % self._count)
+    def _make_item(self, number: int) -> pl.LazyFrame:
+        """The events of one file."""
+        return self._make(number)
 
 
 class DeferredFacets(Mapping[str, pl.LazyFrame]):

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 from io import BytesIO
 from itertools import groupby
-from typing import Final, overload
+from typing import Final
 
 import polars as pl
+
+from tracehound.model.lazy_sequence import LazySequence
 
 STACK_SIZE: Final = 64
 """So many frames are put below one another at once."""
 
 
-class StackedFrames(Sequence[pl.DataFrame]):
+class StackedFrames(LazySequence[pl.DataFrame]):
     """Frames in their order; those with the same columns that follow one another lie in one large frame.
 
     A single frame is a slice of the large one, made when it is asked for. `schema` is that of all frames, if they have
@@ -29,7 +30,7 @@ class StackedFrames(Sequence[pl.DataFrame]):
         self._slices: list[tuple[int, int, int]] = []  # for each frame the number of its stack, first row, rows
         self._stacks: list[pl.DataFrame | bytes] = []
         self._loose: list[pl.DataFrame] = []  # the last frames, each of which is a stack so far
-        self._read_stack = lru_cache(1)(self._decompress_stack)
+        self._last_read: tuple[int, pl.DataFrame] | None = None  # number and frame of a compressed stack
         for frame in frames:
             self.append(frame)
 
@@ -53,16 +54,8 @@ class StackedFrames(Sequence[pl.DataFrame]):
         """The number of frames."""
         return len(self._slices)
 
-    @overload
-    def __getitem__(self, number: int) -> pl.DataFrame: ...
-
-    @overload
-    def __getitem__(self, number: slice) -> Sequence[pl.DataFrame]: ...
-
-    def __getitem__(self, number: int | slice) -> pl.DataFrame | Sequence[pl.DataFrame]:
-        """One frame, or some."""
-        if isinstance(number, slice):
-            return [self[each] for each in range(*number.indices(len(self)))]
+    def _make_item(self, number: int) -> pl.DataFrame:
+        """One frame."""
         stack, low, height = self._slices[number]
         frame = self._stack(stack)
         return frame if height == frame.height else frame.slice(low, height)
@@ -72,12 +65,11 @@ class StackedFrames(Sequence[pl.DataFrame]):
         if number >= len(self._stacks):
             return self._loose[number - len(self._stacks)]
         stack = self._stacks[number]
-        return stack if isinstance(stack, pl.DataFrame) else self._read_stack(number)
-
-    def _decompress_stack(self, number: int) -> pl.DataFrame:
-        """A large frame that is compressed."""
-        stack = self._stacks[number]
-        return stack if isinstance(stack, pl.DataFrame) else pl.read_ipc_stream(BytesIO(stack))
+        if isinstance(stack, pl.DataFrame):
+            return stack
+        if self._last_read is None or self._last_read[0] != number:
+            self._last_read = number, pl.read_ipc_stream(BytesIO(stack))
+        return self._last_read[1]
 
     def _stack_loose(self) -> None:
         """Put the loose frames below one another."""

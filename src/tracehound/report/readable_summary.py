@@ -121,7 +121,7 @@ _GROUP_SUMMARIES: Final[Mapping[str, Mapping[str, pl.Expr]]] = MappingProxyType(
 
 
 def _with_all_rows(result: Result) -> Result:
-    return result if result.all_rows is None else replace(result, table=result.all_rows, all_rows=None)
+    return replace(result, table=result.uncut_table, all_rows=None)
 
 
 def _group_by_ranks(result: Result, most: int) -> Result:

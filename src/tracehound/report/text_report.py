@@ -248,7 +248,7 @@ def _draw_roofline_lines(result: Result, style: ReportStyle) -> Iterator[TextLin
 def _write_rank_map(result: Result, style: ReportStyle) -> Iterator[TextLine]:
     """The headline, the map of all rows, and the worst ranks with their means; csv and json have the rows."""
     texts = fold_notes(result.notes, unfolded=style.all_notes)
-    table = result.table if result.all_rows is None else result.all_rows
+    table = result.uncut_table
     whole = replace(result, table=table, total=table.height)
     yield from caption_lines(replace(whole, columns=()), style.width, style.unit)
     yield from headline_lines(texts, style.width)

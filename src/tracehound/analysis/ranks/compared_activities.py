@@ -13,9 +13,6 @@ import polars as pl
 from tracehound.analysis.ranks.work_before_collectives import ACTIVITY_SCHEMA
 from tracehound.model.trace import schema
 
-LEAST_COMPARED: Final = 0.05
-"""Activities of a late rank below this fraction of its lateness are not compared: they explain none of it."""
-
 _RANGE_SCHEMA: Final = schema(
     {"rank": pl.Int64(), "first": pl.Int64(), "last": pl.Int64(), "least": pl.Float64(), "number": pl.Int64()}
 )
@@ -42,14 +39,18 @@ def first_compared_places(calls: pl.DataFrame, at: Mapping[str, Any]) -> tuple[i
 
 
 def compared_activities(
-    late_rows: pl.DataFrame, numbered_calls: pl.DataFrame, activities: Callable[[], Iterable[pl.DataFrame]]
+    late_rows: pl.DataFrame,
+    numbered_calls: pl.DataFrame,
+    activities: Callable[[], Iterable[pl.DataFrame]],
+    least: float,
 ) -> pl.DataFrame:
     """The activities that explain any of these rows of `last_arrivals`, and the same ones of other ranks.
 
-    `activities` gives those of all ranks, in the schema `ACTIVITY_SCHEMA`, as frames of some ranks each; they are gone
-    through twice. The result also has the `meeting` and the `place` of the call.
+    Those of a late rank below the fraction `least` of its lateness explain none of it. `activities` gives those of all
+    ranks, in the schema `ACTIVITY_SCHEMA`, as frames of some ranks each; they are gone through twice. The result also
+    has the `meeting` and the `place` of the call.
     """
-    ranges = _compared_ranges(late_rows, numbered_calls)
+    ranges = _compared_ranges(late_rows, numbered_calls, least)
     is_late = pl.col("rank").is_in(ranges["rank"].unique().implode())
     places = numbered_calls.select("rank", "meeting", "place", call="event")
     of_late_ranks = places.filter(is_late).join(ranges, on="rank").filter(pl.col("place").is_between("first", "last"))
@@ -67,7 +68,7 @@ def compared_activities(
     )
 
 
-def _compared_ranges(late_rows: pl.DataFrame, numbered_calls: pl.DataFrame) -> pl.DataFrame:
+def _compared_ranges(late_rows: pl.DataFrame, numbered_calls: pl.DataFrame, least: float) -> pl.DataFrame:
     """For each row its `rank`, the `first` and `last` place that may be compared, and the `least` time (ps)."""
     is_late = pl.col("rank").is_in(late_rows["rank"].unique().implode())
     calls_of_rank = numbered_calls.filter(is_late).partition_by("rank", as_dict=True)
@@ -78,7 +79,7 @@ def _compared_ranges(late_rows: pl.DataFrame, numbered_calls: pl.DataFrame) -> p
         calls = calls_of_rank[rank,]
         at = calls.row(by_predicate=pl.col("event") == call, named=True)
         last = calls.filter(pl.col("event").is_in(all_calls))["place"].to_numpy().max(initial=at["place"])
-        ranges.append((rank, first_compared_places(calls, at)[1], int(last), LEAST_COMPARED * most, number))
+        ranges.append((rank, first_compared_places(calls, at)[1], int(last), least * most, number))
     return pl.DataFrame(ranges, _RANGE_SCHEMA, orient="row")
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from tracehound.analysis.ranks.compared_activities import LEAST_COMPARED, first_compared_places
+from tracehound.analysis.ranks.compared_activities import first_compared_places
 from tracehound.analysis.ranks.work_before_collectives import MERGING_DEFINITION, WAITING_NAMES
 from tracehound.errors import printable
 from tracehound.model.trace import schema
@@ -38,6 +38,9 @@ _TIE_SHARE: Final = 0.8
 _WAITED_FOR_SHARE: Final = 0.5
 _MIN_EXPLAINED: Final = 0.1
 _MAX_EXPLAINED: Final = 3
+
+LEAST_COMPARED: Final = min(_TIE_SHARE, _WAITED_FOR_SHARE) * _MIN_EXPLAINED
+"""Activities of a late rank below this fraction of its lateness are not compared: they explain none of it."""
 
 
 class LatenessCause(Struct, frozen=True):

@@ -25,7 +25,7 @@ from tracehound.draw.charts.stacked_bars import (
     draw_time_divisions,
 )
 from tracehound.draw.name_shortening import shorten_and_pad, shorten_name
-from tracehound.draw.rank_groups import RANKS_COLUMN
+from tracehound.draw.rank_groups import RANKS_COLUMN, label_ranks
 from tracehound.draw.result_details import draw_row_sentences, sentence_columns
 from tracehound.draw.text_wrapping import join_fitting_parts
 from tracehound.model.units import format_bytes, format_duration, format_instant, format_share
@@ -220,7 +220,7 @@ def draw_breakdown(result: Result, cursor: int, size: ChartSize) -> list[str]:
     width, height = size
     shares = [f"{name}_share" for name in BREAKDOWN_GLYPHS]
     ranks = result.table[RANKS_COLUMN.name if RANKS_COLUMN.name in result.table.columns else "rank"].to_list()
-    labels = [f"rank {rank}" if str(rank).isdigit() else f"ranks {rank}" for rank in ranks]
+    labels = [label_ranks(str(rank)) for rank in ranks]
     room = max(map(len, labels), default=0)
     if not labels or width < room + 20 or height < 2:
         return []

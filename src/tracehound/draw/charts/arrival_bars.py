@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from tracehound.draw.glyphs import Glyphs
+from tracehound.draw.rank_groups import label_ranks
 from tracehound.model import short_names, units
 
 ArrivalStyle = Literal["title", "dim", "plain", "cursor", "last", "wait", "transfer"]
@@ -48,8 +49,7 @@ class CollectiveArrivals(Struct, frozen=True, dict=True):
     @cached_property
     def labels(self) -> list[str]:
         """The ranks of each line: ``rank 3``, ``ranks 0-2, 4-7``."""
-        ranks = [str(row.get("ranks") or row["rank"]) for row in self.lines]
-        return [f"rank {text}" if text.isdigit() else f"ranks {text}" for text in ranks]
+        return [label_ranks(str(row.get("ranks") or row["rank"])) for row in self.lines]
 
     @cached_property
     def label_width(self) -> int:

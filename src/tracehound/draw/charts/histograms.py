@@ -13,7 +13,7 @@ from tracehound.analysis.result import Column, Result
 from tracehound.draw.charts import primitives
 from tracehound.draw.charts.primitives import ChartSize
 from tracehound.draw.name_shortening import shorten_and_pad
-from tracehound.draw.rank_groups import MANY_RANKS, number_alike_ranks, ranks_cell
+from tracehound.draw.rank_groups import MANY_RANKS, label_ranks, number_alike_ranks, ranks_cell
 from tracehound.draw.text_wrapping import join_fitting_parts
 from tracehound.model.units import count_noun, format_count, format_duration
 from tracehound.numeric.intervals import Ints
@@ -51,9 +51,7 @@ def draw_rank_boxes(lengths: Ints, ranks: Ints, outliers: Collection[int], size:
     width, height = size
     boxes = {rank: np.percentile(lengths[ranks == rank], (0, 25, 50, 75, 99)) for rank in np.unique(ranks).tolist()}
     groups = _alike_boxes(boxes, outliers)
-    texts = {
-        rank: f"rank {rank}" if len(group) == 1 else f"ranks {ranks_cell(group)}" for rank, group in groups.items()
-    }
+    texts = {rank: label_ranks(ranks_cell(group)) for rank, group in groups.items()}
     label = max(map(len, texts.values())) + 2
     inner = width - label - 2 - MEDIAN_CELLS
     if inner < 12 or height < 2:

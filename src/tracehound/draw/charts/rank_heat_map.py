@@ -194,7 +194,7 @@ def draw_rank_map(result: Result, cursor: int, size: tuple[int, int]) -> list[st
     """
     del cursor
     width, height = size
-    table = result.table if result.all_rows is None else result.all_rows
+    table = result.uncut_table
     if table.is_empty() or height <= _CHART_LINES or width < _NARROWEST_MAP:
         return []
     given = settings_of(result)

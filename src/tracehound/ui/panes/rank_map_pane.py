@@ -152,7 +152,7 @@ class RankMapPane(DrawnResult, can_focus=True, inherit_bindings=False):
         """All rows of the result."""
         if self._result is None:
             return pl.DataFrame()
-        return self._result.table if self._result.all_rows is None else self._result.all_rows
+        return self._result.uncut_table
 
     def watch_given(self) -> None:
         """Show the chosen value in the chosen order."""

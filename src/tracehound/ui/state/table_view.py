@@ -133,7 +133,7 @@ class TableView(Struct, frozen=True, dict=True):
 @lru_cache(maxsize=8)
 def _filter_rows(result: Result, text: str) -> tuple[pl.DataFrame, int]:
     """The rows of a result that pass a filter, and their number without those above them in a tree."""
-    rows = result.table if result.all_rows is None else result.all_rows
+    rows = result.uncut_table
     if not text:
         return rows, rows.height
     return filter_tree_rows(rows, result.columns, row_filter.filter_condition(text, result.columns))
