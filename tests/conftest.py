@@ -14,6 +14,9 @@ from typing import NoReturn
 if "PYTEST_XDIST_WORKER" not in os.environ and "thorough" not in " ".join(sys.argv):
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
+# gRPC, which tests of captures import, must not start its threads in a fork that only executes another program.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+
 import pytest
 from hypothesis import settings
 

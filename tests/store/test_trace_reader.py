@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import multiprocessing
 import os
 import time
 from collections.abc import Iterator
@@ -33,6 +32,7 @@ from tracehound.store import (
     make_read_context,
     open_trace_files,
     trace_reader,
+    worker_processes,
 )
 from tracehound.store.ingest import MAX_IN_MEMORY_BYTES
 from tracehound.store.trace_cache import open_cache
@@ -174,17 +174,19 @@ def test_a_worker_that_is_killed_costs_its_file(
 ) -> None:
     monkeypatch.setattr(trace_reader, "MAX_IN_MEMORY_BYTES", 0)
     monkeypatch.setattr(ingest, "MIN_SHARED_BYTES", 0)
-    monkeypatch.setattr(trace_reader, "POLL_SECONDS", 0.001)
     killed: list[int | None] = []
+    real_call = worker_processes._WorkerProcess.call
 
-    def kill_one(_: ReadingProgress) -> None:
-        for worker in multiprocessing.active_children()[: 1 - len(killed)]:
-            worker.kill()
-            killed.append(worker.pid)
+    def kill_first(worker: worker_processes._WorkerProcess, asked: bytes) -> bytes:
+        if not killed:
+            killed.append(worker.process.pid)
+            worker.process.kill()
+        return real_call(worker, asked)
 
+    monkeypatch.setattr(worker_processes._WorkerProcess, "call", kill_first)
     with make_read_context(2, partial(open_cache, tmp_path / "kept")) as shop:
         with pytest.raises(TracehoundError, match=r"worker process was killed.*--jobs 1"):
-            load_trace(open_trace_files([samples / sample], None, shop), kill_one)
+            load_trace(open_trace_files([samples / sample], None, shop))
         assert len(killed) == 1
         assert load_trace(open_trace_files([samples / sample], None, shop)).lanes.height
     assert not list((tmp_path / "kept" / "work").iterdir())
