@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from building import US, Building, stream
 from tracehound.analysis import Options, get_analysis, health, run_analysis
+from tracehound.analysis.ranks.same_gaps import group_same_gaps
 from tracehound.analysis.result import Column, Result
 from tracehound.draw import folded_rows
 from tracehound.model.trace import Trace
@@ -41,8 +42,8 @@ def slow_groups(rows: list[tuple[int, int, int, str | None]]) -> list[list[int]]
 
 @given(st.lists(GAP, max_size=12))
 def test_the_same_gap_has_one_cause_and_overlaps_for_half_of_the_longer(rows: list[tuple[int, int, int, str]]) -> None:
-    assert folded_rows.group_same_gaps(gap_rows(rows)) == slow_groups(rows)
-    assert folded_rows.group_same_gaps(gap_rows(rows), 2) == slow_groups(rows)[:2]
+    assert group_same_gaps(gap_rows(rows)) == slow_groups(rows)
+    assert group_same_gaps(gap_rows(rows), 2) == slow_groups(rows)[:2]
 
 
 def trace_of_gaps(ranks: int) -> Trace:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -25,6 +26,7 @@ from tracehound.analysis.hosts.thread_activity import (
     responsible_lanes,
 )
 from tracehound.analysis.rank_trace import RankTrace, RunContext
+from tracehound.analysis.ranks.same_gaps import group_same_gaps
 from tracehound.analysis.result import (
     HOST_ACTIVITY,
     Analysis,
@@ -50,6 +52,7 @@ from tracehound.analysis.timing.device_clock import (
 )
 from tracehound.analysis.timing.row_groups import largest_rows
 from tracehound.model.notes import Note, note
+from tracehound.model.stacked_frames import stacks_of
 from tracehound.model.trace import collect_frame
 from tracehound.numeric.intervals import Intervals, Ints, Mask, complement, split_at_instants
 
@@ -282,16 +285,39 @@ def _add_launch(gaps: pl.DataFrame, calls: pl.DataFrame, lanes: pl.DataFrame) ->
 
 
 def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
-    """The gaps of all ranks, the longest first."""
-    rows = concat_tables(tables)
-    if rows.is_empty():
+    """The gaps of all ranks, the longest first. A short list keeps of the others those that are the same gaps.
+
+    First without most columns: the texts of all gaps of thousands of ranks take hundreds of megabytes.
+    """
+    filled = [table.select(_GAP_COLUMNS) for table in stacks_of(tables) if table.height]
+    if not filled:
         return empty_result(ANALYSIS, context, options, note("no_gaps"))
-    rows = rows.sort("duration", "rank", "start", descending=[True, False, False])
-    ranks = rows.group_by("rank").agg(
-        pl.col("gaps", "idle", "none", "span", "earlier", "later", "own_idle", "own_span").first()
-    )
-    notes = [_total_note(ranks), *_outside_notes(ranks), *_early_launch_notes(rows), *_device_clock_notes(ranks)]
+    gaps = pl.concat(filled).with_row_index("row").sort(*_ORDER, descending=_DESCENDING)
+    ranks = gaps.group_by("rank").agg(pl.col(_RANK_COLUMNS).first())
+    notes = [_total_note(ranks), *_outside_notes(ranks), *_early_launch_notes(gaps), *_device_clock_notes(ranks)]
+    is_chosen = np.ones(gaps.height, np.bool_)
+    if options.top is not None and options.top < LEAST_GAPS:
+        same = list(chain.from_iterable(group_same_gaps(gaps, options.top)))
+        is_chosen[:] = False
+        is_chosen[gaps["row"].gather(same).to_numpy()] = True
+    rows = _filter_rows(tables, is_chosen).sort(*_ORDER, descending=_DESCENDING)
     return replace(make_result(ANALYSIS, rows, context, options, notes), total=int(ranks["gaps"].sum()))
+
+
+_RANK_COLUMNS: Final = ("gaps", "idle", "none", "span", "earlier", "later", "own_idle", "own_span")
+_GAP_COLUMNS: Final = ("rank", "start", "duration", "why", "early", *_RANK_COLUMNS)
+_ORDER: Final = ("duration", "rank", "start")
+_DESCENDING: Final = (True, False, False)
+
+
+def _filter_rows(tables: Sequence[pl.DataFrame], is_chosen: Mask) -> pl.DataFrame:
+    """The chosen ones of all rows of the tables."""
+    found, first = [], 0
+    for table in stacks_of(tables):
+        last = first + table.height
+        found.append(table.filter(pl.Series(is_chosen[first:last])) if table.height else table)
+        first = last
+    return concat_tables(found)
 
 
 def _total_note(ranks: pl.DataFrame) -> Note:

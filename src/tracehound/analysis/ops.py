@@ -31,6 +31,7 @@ from tracehound.analysis.timing.device_clock import (
     xprof_idle_notes,
 )
 from tracehound.model.notes import Note, note
+from tracehound.model.stacked_frames import stacks_of
 from tracehound.model.trace import collect_frame
 from tracehound.numeric.intervals import union
 
@@ -172,25 +173,21 @@ def _device_time(events: pl.DataFrame, rank_trace: RankTrace) -> tuple[int, int]
 
 def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """A row per op over all ranks, the largest self time first."""
-    ranks = concat_tables(tables)
-    if ranks.is_empty():
+    of_ranks = [table for table in stacks_of(tables) if table.height]
+    if not of_ranks:
         return empty_result(ANALYSIS, context, options, note("no_ops", level="missing"))
-    rows = ranks.filter(pl.col("count").is_not_null())
-    per_rank_time = ranks.group_by("rank").agg(pl.col("span", "used", "outside").first())
+    per_rank_time = pl.concat(
+        table.group_by("rank").agg(pl.col("span", "used", "outside").first()) for table in of_ranks
+    )
+    counted = pl.col("count").is_not_null()
+    rows = concat_tables([_sum_ranks(table.filter(counted), pl.col("rank").n_unique()) for table in of_ranks])
     device_time, busy_time = int(per_rank_time["span"].sum()), int(per_rank_time["used"].sum())
     if rows.is_empty():
         return empty_result(ANALYSIS, context, options, note("no_ops_in_window"), _idle_note(device_time, busy_time))
-    total_self, op_kinds = int(rows["self"].sum()), rows["what"].unique().sort().to_list()
+    total_self = int(rows["self"].sum())
+    op_kinds = sorted({kind for table in of_ranks for kind in table.filter(counted)["what"].unique()})
     table = (
-        rows.group_by(_OP_KEY)
-        .agg(
-            pl.col("count", "self", "total").sum(),
-            pl.col("min").min(),
-            pl.col("event").sort_by("max", "rank", descending=[True, False]).first(),
-            pl.col("max").max(),
-            pl.col("rank").n_unique().cast(pl.Int64).alias("ranks"),
-            JOINED_EVENTS,
-        )
+        _sum_ranks(rows, pl.col("ranks").sum())
         .with_columns(
             fraction_of("self", total_self).alias("share"),
             fraction_of("self", 0 if op_kinds == [OPERATORS] else device_time).alias("time_share"),
@@ -204,6 +201,23 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
         notes.append(_idle_note(device_time, busy_time))
         notes += xprof_idle_notes(device_time - busy_time, device_time, int(per_rank_time["outside"].sum()))
     return make_result(ANALYSIS, table, context, options, notes)
+
+
+def _sum_ranks(rows: pl.DataFrame, ranks: pl.Expr) -> pl.DataFrame:
+    """A row per op of several ranks, with the number of `ranks`, and the first rank with the longest execution."""
+    longest = pl.struct("event", "rank").sort_by("max", "rank", descending=[True, False]).first()
+    return (
+        rows.group_by(_OP_KEY)
+        .agg(
+            pl.col("count", "self", "total").sum(),
+            pl.col("min").min(),
+            pl.col("max").max(),
+            longest.alias("longest"),
+            ranks.cast(pl.Int64).alias("ranks"),
+            JOINED_EVENTS,
+        )
+        .unnest("longest")
+    )
 
 
 def _idle_note(device_time: int, busy_time: int) -> Note:

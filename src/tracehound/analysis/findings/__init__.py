@@ -289,7 +289,7 @@ def _gather_evidence(tables: Sequence[RankTables], context: RunContext, options:
     return Evidence(
         results=results,
         rank_traits=rank_traits,
-        kernel_times=pl.concat(stacks_of(tables[_KERNEL_TIMES_INDEX])),
+        kernel_times=tables[_KERNEL_TIMES_INDEX],
         step_factors=pl.concat(stacks_of(tables[_STEP_FACTORS_INDEX])),
         step_causes=pl.concat(stacks_of(tables[_STEP_CAUSES_INDEX])),
         collectives=_sum_collectives(pl.concat(stacks_of(tables[_COLLECTIVES_INDEX]))),

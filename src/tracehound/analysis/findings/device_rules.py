@@ -8,12 +8,12 @@ from typing import Any, Final
 import polars as pl
 
 from tracehound.analysis.devices.kernel_classes import MEMORY_BOUND
-from tracehound.analysis.findings.evidence import Evidence, Finding, FindingLocation, Rule
+from tracehound.analysis.findings.evidence import Evidence, Finding, FindingLocation, Rule, compute_capability
 from tracehound.analysis.findings.kernel_text import describe_kernel
 from tracehound.analysis.hosts.thread_activity import COMPILING
 from tracehound.formats.device_occupancy import device_capacity as properties
 from tracehound.formats.device_occupancy import matching_devices
-from tracehound.model.file_facts import DeviceProperties, FileFacts
+from tracehound.model.file_facts import DeviceProperties
 from tracehound.model.short_names import shorten_kernel_name
 from tracehound.model.units import count_noun, format_bytes, format_count, format_duration
 from tracehound.model.units import format_share as percent
@@ -39,7 +39,7 @@ def find_unused_tensor_cores(evidence: Evidence) -> Iterator[Finding]:
         return
     device_times = evidence.device_times
     total_span = int(device_times["span"].sum())
-    kernels = kernels_with_capability(evidence).filter(pl.col("capability") >= _TENSOR_CORE_CAPABILITY)
+    kernels = evidence.kernels.filter(pl.col("capability") >= _TENSOR_CORE_CAPABILITY)
     total = int(kernels["total"].sum())
     can_use_tensor_cores = pl.col("class").is_in(TENSOR_CORE_CLASSES) & ~pl.col("name").str.contains(MEMORY_BOUND)
     known_kernels = kernels.filter(can_use_tensor_cores).drop_nulls("tensor_cores")
@@ -66,10 +66,8 @@ def find_unused_tensor_cores(evidence: Evidence) -> Iterator[Finding]:
 
 def longest_running_kernel(kernels: pl.DataFrame) -> Mapping[str, Any]:
     """The kernel with the largest total over all ranks, with its event on the rank where it runs longest."""
-    by_total = kernels.sort("total", "name", "rank", descending=[True, False, False])
-    names = by_total.group_by("name", maintain_order=True).agg(
-        pl.col("total").sum(), pl.exclude("total", "rank").first()
-    )
+    by_most = kernels.sort("most", "name", "rank", descending=[True, False, False])
+    names = by_most.group_by("name", maintain_order=True).agg(pl.col("total").sum(), pl.exclude("total").first())
     return names.row(names["total"].arg_max() or 0, named=True)
 
 
@@ -197,39 +195,17 @@ def compiled_functions_text(evidence: Evidence) -> str:
 def _working_devices(evidence: Evidence) -> list[DeviceProperties]:
     """Properties of the devices that work; of all devices in a file where it does not say which these are."""
     working = evidence.table("breakdown")["rank"].to_list()
-    return [each for rank in working for each in matching_devices(*_rank_file_facts(evidence, rank))]
+    return [each for rank in working for each in matching_devices(*evidence.facts_and_device(rank))]
 
 
 def _device_memory(evidence: Evidence, rank: int) -> int:
     """Bytes of memory of a rank's device; 0 where that is unknown."""
-    return properties(*_rank_file_facts(evidence, rank)).memory
-
-
-def _rank_file_facts(evidence: Evidence, rank: int) -> tuple[FileFacts, int | None]:
-    """Facts of a rank's file, and the number that it gives the rank's device."""
-    row = evidence.context.ranks.row(by_predicate=pl.col("rank") == rank, named=True)
-    return evidence.context.facts[evidence.context.hosts[row["host"]].part], row["device"]
-
-
-def kernels_with_capability(evidence: Evidence) -> pl.DataFrame:
-    """`Evidence.kernels` with `capability`, the major compute capability of the rank's own device; 0 if unknown."""
-    known = {
-        rank: max(map(_major_capability, matching_devices(*_rank_file_facts(evidence, rank))), default=0)
-        for rank in evidence.kernels["rank"].unique().to_list()
-    }
-    capability = pl.col("rank").replace_strict(known, default=0, return_dtype=pl.Int64).alias("capability")
-    return evidence.kernels.with_columns(capability)
+    return properties(*evidence.facts_and_device(rank)).memory
 
 
 def latest_compute_capability(evidence: Evidence) -> int:
     """The highest major compute capability of the devices that work; 0 where none is known."""
-    return max(map(_major_capability, _working_devices(evidence)), default=0)
-
-
-def _major_capability(device: DeviceProperties) -> int:
-    """The major compute capability; 0 where it is unknown, or the device is not NVIDIA's."""
-    nvidia = device.warp_size == 32 and "AMD" not in device.name
-    return device.compute_major if nvidia else 0
+    return compute_capability(_working_devices(evidence))
 
 
 RULES: Final = (

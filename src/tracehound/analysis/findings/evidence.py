@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, Literal
 
@@ -15,6 +15,9 @@ from tracehound.analysis.idle import DEVICE_STREAM
 from tracehound.analysis.rank_trace import RunContext
 from tracehound.analysis.ranks.lateness import LateRanks, group_late_ranks
 from tracehound.analysis.result import Result
+from tracehound.formats.device_occupancy import matching_devices
+from tracehound.model.file_facts import DeviceProperties, FileFacts
+from tracehound.model.stacked_frames import stacks_of
 
 
 class FindingLocation(Struct, frozen=True):
@@ -59,14 +62,15 @@ class Finding(Struct, frozen=True):
 class Evidence(Struct, frozen=True, dict=True):
     """Input of all rules: `results` by the names of their analyses, and `rank_traits` (a row for each rank).
 
-    `kernel_times` has the work of streams in whole steps (or the window, or the run), by rank and name. `step_factors`
+    `kernel_times` has for each rank the work of streams in whole steps (or the window, or the run) by name, which of
+    many ranks is too much for one frame (`kernels` sums it, `computation_times` has numbers for names). `step_factors`
     says how much longer kernels are in each step than usual, `collectives` has the calls of the ranks by kind and size,
     where much communication is exposed. `step_causes` says what takes the time of steps on hosts without device work.
     """
 
     results: Mapping[str, Result]
     rank_traits: pl.DataFrame
-    kernel_times: pl.DataFrame
+    kernel_times: Sequence[pl.DataFrame]
     step_factors: pl.DataFrame
     collectives: pl.DataFrame
     step_causes: pl.DataFrame
@@ -122,12 +126,62 @@ class Evidence(Struct, frozen=True, dict=True):
 
     @cached_property
     def kernels(self) -> pl.DataFrame:
-        """Work of streams in the time of `device_times`, with its class and whether it uses tensor cores."""
-        executed = self.kernel_times.filter(pl.col("rank").is_in(self.device_times["rank"].implode()))
-        kernel_classes = (
-            self.table("kernels").unique("name", maintain_order=True).select("name", "class", "tensor_cores")
+        """Work of streams in the time of `device_times`, summed over the ranks of each `capability`.
+
+        The columns are name, capability, total (ps), most (ps; the largest total of a rank), its rank and event, and
+        of the name class and tensor_cores. `capability` is the major compute capability of the rank's own device, 0 if
+        that is unknown.
+        """
+        total, largest = pl.col("total"), pl.col("most").arg_max()
+        capability = pl.DataFrame(
+            {"rank": list(self.compute_capabilities), "capability": list(self.compute_capabilities.values())},
+            schema={"rank": pl.Int64, "capability": pl.Int64},
         )
-        return executed.join(kernel_classes, on="name", how="left", maintain_order="left")
+
+        def sum_ranks(rows: pl.DataFrame) -> pl.DataFrame:
+            return rows.group_by("name", "capability", maintain_order=True).agg(
+                total.sum(), pl.col("most", "rank", "event").get(largest)
+            )
+
+        sums = [
+            sum_ranks(rows.join(capability, on="rank", maintain_order="left").with_columns(most=total))
+            for rows in stacks_of(self.kernel_times)
+        ]
+        kernel_classes = self._kernel_names.select("name", "class", "tensor_cores")
+        return sum_ranks(pl.concat(sums)).join(kernel_classes, on="name", how="left", maintain_order="left")
+
+    @property
+    def _kernel_names(self) -> pl.DataFrame:
+        """The classified kernels, each name once."""
+        return self.table("kernels").unique("name", maintain_order=True)
+
+    @cached_property
+    def computation_times(self) -> pl.DataFrame:
+        """Work of streams that computes, in the time of `device_times`: rank, name (a number), total (ps), count."""
+        numbers = self._kernel_names.with_row_index("number").filter(pl.col("type") == "computation")
+        ranks = pl.Series(list(self.compute_capabilities), dtype=pl.Int64).implode()
+        return pl.concat(
+            rows.filter(pl.col("rank").is_in(ranks))
+            .join(numbers.select("name", "number"), on="name", maintain_order="left")
+            .select("rank", pl.col("number").alias("name"), "total", "count")
+            for rows in stacks_of(self.kernel_times)
+        )
+
+    @cached_property
+    def compute_capabilities(self) -> Mapping[int, int]:
+        """The major compute capability of each rank of `device_times`, 0 where it is unknown."""
+        ranks = self.device_times["rank"].unique().sort().to_list()
+        return {rank: compute_capability(matching_devices(*self.facts_and_device(rank))) for rank in ranks}
+
+    def facts_and_device(self, rank: int) -> tuple[FileFacts, int | None]:
+        """The facts of a rank's file, and the number that it gives the rank's device."""
+        host, device = self._host_and_device[rank]
+        return self.context.facts[self.context.hosts[host].part], device
+
+    @cached_property
+    def _host_and_device(self) -> Mapping[int, tuple[int, int | None]]:
+        """The host of each rank, and the number of its device."""
+        return {rank: (host, device) for rank, host, device in self.context.ranks["rank", "host", "device"].iter_rows()}
 
     @cached_property
     def device_ranks(self) -> int:
@@ -203,6 +257,13 @@ class Evidence(Struct, frozen=True, dict=True):
 
 
 _DEVICE_WORDS: Final = ("GPU", "TPU")
+
+
+def compute_capability(devices: Iterable[DeviceProperties]) -> int:
+    """The highest major compute capability of these devices; 0 where it is unknown, or none is NVIDIA's."""
+    nvidia = (device for device in devices if device.warp_size == 32 and "AMD" not in device.name)
+    return max((device.compute_major for device in nvidia), default=0)
+
 
 FindFunction = Callable[[Evidence], Iterator[Finding]]
 """A function that finds the findings of a rule."""

@@ -18,7 +18,7 @@ from tracehound.analysis.hosts.host_time_parts import HOST_PARTS, LOADER_SETTING
 from tracehound.analysis.hosts.launch_calls import launching_calls
 from tracehound.analysis.hosts.thread_activity import ALL_ACTIVITIES, NOTHING_RECORDED
 from tracehound.analysis.rank_trace import RankTrace, RunContext
-from tracehound.analysis.result import Column, Options, Result, concat_tables
+from tracehound.analysis.result import Column, Options, Result, concat_tables, empty_result
 from tracehound.analysis.timing.device_busy import FOREVER, device_work, work_bounds
 from tracehound.analysis.timing.rank_steps import STEP_BOUNDS
 from tracehound.model.units import format_share as percent
@@ -141,15 +141,13 @@ def main_host_activity(gap_rows: pl.DataFrame) -> tuple[str, str]:
 
 def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """The rows of `idle`, with the host's activities, and with the columns `HOST_CAUSE_SCHEMA` of `idle`."""
-    result = idle.combine_with_columns_of(ANALYSIS, tables, context, options)
-    rows = concat_tables(tables)
-    return (
-        replace(result, table=idle.order_rows(rows))
+    result, rows = empty_result(ANALYSIS, context, options), concat_tables(tables)
+    table = (
+        idle.order_rows(rows)
         if rows.height
-        else replace(
-            result, table=pl.concat([result.table, pl.DataFrame(schema=idle.HOST_CAUSE_SCHEMA)], how="horizontal")
-        )
+        else pl.concat([result.table, pl.DataFrame(schema=idle.HOST_CAUSE_SCHEMA)], how="horizontal")
     )
+    return replace(result, table=table, total=table.height)
 
 
 ANALYSIS: Final = replace(

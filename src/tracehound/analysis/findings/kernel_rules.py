@@ -16,7 +16,6 @@ from tracehound.analysis.findings.device_rules import (
     MIN_TIME_SHARE,
     TENSOR_CORE_SAVING,
     find_unused_tensor_cores,
-    kernels_with_capability,
     longest_running_kernel,
 )
 from tracehound.analysis.findings.evidence import Evidence, Finding, FindingLocation, Rule
@@ -105,7 +104,7 @@ def find_older_gpu_kernels(evidence: Evidence) -> Iterator[Finding]:
     capability = pl.col("capability")
     newer = capability.is_between(_AMPERE_CAPABILITY, _CONSUMER_CAPABILITY, "left")
     is_older = (_target_capability() < 10 * capability) & newer & ~_IS_UNALIGNED & ~_IS_FP32_GEMM
-    candidates = kernels_with_capability(evidence).filter(_IS_GEMM_OR_CONVOLUTION & newer & ~_IS_FP32_GEMM)
+    candidates = evidence.kernels.filter(_IS_GEMM_OR_CONVOLUTION & newer & ~_IS_FP32_GEMM)
     older_kernels = candidates.filter(is_older).with_columns(_target_capability().alias("made"))
     if int(older_kernels["total"].sum()) <= MIN_OLDER_KERNEL_SHARE * int(candidates["total"].sum()):
         return
@@ -159,7 +158,7 @@ def _find_slow_kernels(
     """
     if evidence.is_xla:
         return
-    total_span, kernels = int(evidence.device_times["span"].sum()), kernels_with_capability(evidence)
+    total_span, kernels = int(evidence.device_times["span"].sum()), evidence.kernels
     slow_kernels, total = kernels.filter(condition), int(kernels["total"].sum())
     time = int(slow_kernels["total"].sum())
     if not total_span or time <= MIN_KERNEL_SHARE * total or time <= threshold * total_span:

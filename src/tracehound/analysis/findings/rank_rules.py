@@ -219,9 +219,7 @@ _ENTRY_ADVICE: Final = "record more steps: what made the rank late lies before t
 
 def _kernel_factor(group: LateRanks, evidence: Evidence) -> float | None:
     """The factor by which all kernels of a late rank are longer than on the others; None if they are not."""
-    types = evidence.table("kernels").unique("name").select("name", "type")
-    times = evidence.kernels.join(types, on="name", how="left").filter(pl.col("type") == "computation")
-    factors = length_factors(times.select("rank", "name", "total", "count"), "rank")
+    factors = length_factors(evidence.computation_times, "rank")
     mine = factors.filter(pl.col("rank").is_in(list(group.ranks)))
     slow = mine.filter((pl.col("factor") >= _SLOW_RANK_STRETCH) & (pl.col("agreement") >= MIN_AGREEMENT))
     return float(slow["factor"].to_numpy().max()) if slow.height and slow.height == mine.height else None
