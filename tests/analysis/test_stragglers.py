@@ -20,7 +20,7 @@ from short import first
 from tracehound.analysis import Options, get_analysis, run_analysis, stragglers
 from tracehound.analysis.packed_tables import unpack_ranks
 from tracehound.analysis.rank_trace import rank_traces
-from tracehound.analysis.ranks.compared_activities import compared_activities
+from tracehound.analysis.ranks.compared_activities import TIME_SCHEMA, ComparedActivities, compared_activities
 from tracehound.analysis.ranks.lateness import LatenessCause, LatenessCauses
 from tracehound.analysis.ranks.rank_collectives import rank_calls
 from tracehound.analysis.ranks.work_before_collectives import MERGED_ROWS_PER_STEP, activities_before_collectives
@@ -36,8 +36,11 @@ def causes_among_all_activities(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def activities_with_calls(
         late_rows: pl.DataFrame, calls: pl.DataFrame, activities: Callable[[], Iterable[pl.DataFrame]], least: float
-    ) -> pl.DataFrame:
-        kept.append((calls, pl.concat(activities()).join(calls.select("meeting", "place", call="event"), on="call")))
+    ) -> ComparedActivities:
+        every = pl.concat(activities()).join(calls.select("meeting", "place", call="event"), on="call")
+        pairs = every.select("where", "name").unique().with_row_index("pair")
+        numbered = every.join(pairs, on=["where", "name"])
+        kept.append((calls, ComparedActivities(numbered, numbered.select(*TIME_SCHEMA).cast(TIME_SCHEMA))))
         return compared_activities(late_rows, calls, activities, least)
 
     def checked(number: int) -> Callable[..., LatenessCause | None]:
@@ -48,7 +51,7 @@ def causes_among_all_activities(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return find
 
-    kept = list[tuple[pl.DataFrame, pl.DataFrame]]()
+    kept = list[tuple[pl.DataFrame, ComparedActivities]]()
     monkeypatch.setattr(stragglers, "compared_activities", activities_with_calls)
     monkeypatch.setattr(LatenessCauses, "find_cause", checked(0))
     monkeypatch.setattr(LatenessCauses, "find_repeated_cause", checked(1))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from tracehound.model import stacked_frames
+from tracehound.model import spill_file, stacked_frames
 from tracehound.model.row_slices import RowSlices
+from tracehound.model.spill_file import SpillFile
 from tracehound.model.stacked_frames import StackedFrames, stacks_of
 
 FRAMES = st.lists(
@@ -22,11 +26,12 @@ FRAMES = st.lists(
 )
 
 
-@given(frames=FRAMES, compressed=st.booleans())
-def test_each_frame_is_found_again(frames: list[pl.DataFrame], *, compressed: bool) -> None:
+@given(frames=FRAMES, spilled=st.booleans(), in_memory=st.sampled_from([0, 1000, 1 << 20]))
+def test_each_frame_is_found_again(frames: list[pl.DataFrame], *, spilled: bool, in_memory: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stacked_frames, "STACK_SIZE", 4)
-        stacked = StackedFrames(frames, compressed=compressed)
+        patch.setattr(spill_file, "MAX_BYTES_IN_MEMORY", in_memory)
+        stacked = StackedFrames(frames, spilled=spilled)
     assert len(stacked) == len(frames)
     assert stacked.heights == [frame.height for frame in frames]
     for number, frame in enumerate(frames):
@@ -41,6 +46,20 @@ def test_alike_frames_share_one() -> None:
     stacked = StackedFrames(pl.DataFrame({"a": [number]}) for number in range(stacked_frames.STACK_SIZE))
     assert len(list(stacked.stacks())) == 1
     assert stacked[-1].item() == stacked_frames.STACK_SIZE - 1
+
+
+def test_what_cannot_be_written_stays_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spill_file, "MAX_BYTES_IN_MEMORY", 3)
+    spill = SpillFile()
+    in_file = [spill.add(b"first"), spill.add(b"second")]
+
+    def fill_disk(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", fill_disk)
+    in_memory = spill.add(b"third")
+    assert [each.content for each in (*in_file, in_memory)] == [b"", b"", b"third"]
+    assert [each.read() for each in (*in_file, in_memory)] == [b"first", b"second", b"third"]
 
 
 @given(keys=st.lists(st.integers(-2, 2)))

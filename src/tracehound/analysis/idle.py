@@ -585,7 +585,7 @@ def order_rows(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows of each stream together, the largest cause first, with the `share` of each in the gaps of its stream."""
     stream_key = pl.struct("rank", "stream", "whole")
     shares = rows.with_columns((pl.col("idle") / pl.col("idle").sum().over(stream_key)).alias("share"))
-    return shares.with_columns(stream_key.rle_id().alias("place")).sort("place", "idle", descending=[False, True])
+    return shares.sort(stream_key.rle_id(), "idle", descending=[False, True])
 
 
 def _notes(rows: pl.DataFrame) -> list[Note]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 import polars as pl
@@ -16,10 +17,10 @@ from tracehound.analysis.result import (
     Options,
     Result,
     collect_counted_events,
-    concat_tables,
     empty_result,
     fraction_of,
     make_result,
+    merge_in_turn,
 )
 from tracehound.analysis.timing.device_clock import (
     DEVICE_TIMES,
@@ -173,33 +174,34 @@ def _device_time(events: pl.DataFrame, rank_trace: RankTrace) -> tuple[int, int]
 
 def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """A row per op over all ranks, the largest self time first."""
-    of_ranks = [table for table in stacks_of(tables) if table.height]
-    if not of_ranks:
+    counted, kind = pl.col("count").is_not_null(), pl.col("what")
+    times_of_ranks = [
+        table.group_by("rank").agg(pl.col("span", "used", "outside").first(), kind.filter(counted).first())
+        for table in stacks_of(tables)
+        if table.height
+    ]
+    if not times_of_ranks:
         return empty_result(ANALYSIS, context, options, note("no_ops", level="missing"))
-    per_rank_time = pl.concat(
-        table.group_by("rank").agg(pl.col("span", "used", "outside").first()) for table in of_ranks
-    )
-    counted = pl.col("count").is_not_null()
-    rows = concat_tables([_sum_ranks(table.filter(counted), pl.col("rank").n_unique()) for table in of_ranks])
-    device_time, busy_time = int(per_rank_time["span"].sum()), int(per_rank_time["used"].sum())
-    if rows.is_empty():
+    times = pl.concat(times_of_ranks)
+    device_time, busy_time = int(times["span"].sum()), int(times["used"].sum())
+    op_kinds = times["what"].drop_nulls().unique().sort().to_list()
+    if not op_kinds:
         return empty_result(ANALYSIS, context, options, note("no_ops_in_window"), _idle_note(device_time, busy_time))
-    total_self = int(rows["self"].sum())
-    op_kinds = sorted({kind for table in of_ranks for kind in table.filter(counted)["what"].unique()})
-    table = (
-        _sum_ranks(rows, pl.col("ranks").sum())
-        .with_columns(
-            fraction_of("self", total_self).alias("share"),
-            fraction_of("self", 0 if op_kinds == [OPERATORS] else device_time).alias("time_share"),
-            (pl.col("total") / pl.col("count")).round().cast(pl.Int64).alias("mean"),
-            pl.col("program").reinterpret(signed=False).cast(pl.String),
-        )
-        .sort("self", *_OP_KEY, descending=[True, *[False] * len(_OP_KEY)])
+    of_ranks = (
+        _sum_ranks(table.filter(counted), pl.col("rank").n_unique()) for table in stacks_of(tables) if table.height
     )
-    notes = [note("ops_counted", what=tuple(op_kinds), ranks=per_rank_time.height)]
+    rows = merge_in_turn(of_ranks, partial(_sum_ranks, ranks=pl.col("ranks").sum()))
+    total_self = int(rows["self"].sum())
+    table = rows.with_columns(
+        fraction_of("self", total_self).alias("share"),
+        fraction_of("self", 0 if op_kinds == [OPERATORS] else device_time).alias("time_share"),
+        (pl.col("total") / pl.col("count")).round().cast(pl.Int64).alias("mean"),
+        pl.col("program").reinterpret(signed=False).cast(pl.String),
+    ).sort("self", *_OP_KEY, descending=[True, *[False] * len(_OP_KEY)])
+    notes = [note("ops_counted", what=tuple(op_kinds), ranks=times.height)]
     if device_time and op_kinds != [OPERATORS]:
         notes.append(_idle_note(device_time, busy_time))
-        notes += xprof_idle_notes(device_time - busy_time, device_time, int(per_rank_time["outside"].sum()))
+        notes += xprof_idle_notes(device_time - busy_time, device_time, int(times["outside"].sum()))
     return make_result(ANALYSIS, table, context, options, notes)
 
 

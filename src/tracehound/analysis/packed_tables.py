@@ -1,4 +1,4 @@
-"""Several tables of a rank as the one table that a map returns, and the tables of many ranks in little memory.
+"""Several tables of a rank as the one table that a map returns, and the tables of many ranks outside of memory.
 
 The tables of a rank are compressed as a whole: the larger half of a small Arrow table is its schema.
 """
@@ -69,4 +69,4 @@ RankTables = StackedFrames | PackedStacks
 
 def make_stack(table: pl.DataFrame) -> RankTables:
     """An empty stack for the tables of ranks that are such as this one."""
-    return PackedStacks() if table.schema == _PACKED_SCHEMA else StackedFrames(compressed=True)
+    return PackedStacks() if table.schema == _PACKED_SCHEMA else StackedFrames(spilled=True)

@@ -6,7 +6,7 @@ ids of the events that each row counts. Knows no file, width or color.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -204,6 +204,19 @@ def concat_tables(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """The rows of all ranks' tables, one after the other; a frame without columns if none has rows."""
     filled = [table for table in stacks_of(tables) if table.height]
     return pl.concat(filled, how="vertical_relaxed") if filled else pl.DataFrame()
+
+
+def merge_in_turn(frames: Iterable[pl.DataFrame], merge: Callable[[pl.DataFrame], pl.DataFrame]) -> pl.DataFrame:
+    """The merged rows of many frames, of which two are in memory; a frame without columns if none has rows.
+
+    `merge` makes few rows of many, also of its own results. The texts of a merged row are those of the first frame that
+    has it: polars keeps all texts of a frame as long as one is needed.
+    """
+    merged = pl.DataFrame()
+    for frame in frames:
+        if frame.height:
+            merged = merge(pl.concat([merged, frame], how="vertical_relaxed") if merged.height else frame)
+    return merged
 
 
 class Analysis(Struct, frozen=True, eq=False):

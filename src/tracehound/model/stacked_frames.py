@@ -10,6 +10,7 @@ from typing import Final
 import polars as pl
 
 from tracehound.model.lazy_sequence import LazySequence
+from tracehound.model.spill_file import SpilledBytes, SpillFile
 
 STACK_SIZE: Final = 64
 """So many frames are put below one another at once."""
@@ -19,18 +20,19 @@ class StackedFrames(LazySequence[pl.DataFrame]):
     """Frames in their order; those with the same columns that follow one another lie in one large frame.
 
     A single frame is a slice of the large one, made when it is asked for. `schema` is that of all frames, if they have
-    one: then it is not compared, which takes longer than anything else here. `compressed` large frames take a tenth of
-    the memory, since most of their names repeat; one at a time is read again when it is needed.
+    one: then it is not compared, which takes longer than anything else here. `spilled` large frames wait compressed in
+    a temporary file; one at a time is read again when it is needed.
     """
 
     def __init__(
-        self, frames: Iterable[pl.DataFrame] = (), schema: pl.Schema | None = None, *, compressed: bool = False
+        self, frames: Iterable[pl.DataFrame] = (), schema: pl.Schema | None = None, *, spilled: bool = False
     ) -> None:
-        self._schema, self._compressed = schema, compressed
+        self._schema = schema
+        self._spill = SpillFile() if spilled else None
         self._slices: list[tuple[int, int, int]] = []  # for each frame the number of its stack, first row, rows
-        self._stacks: list[pl.DataFrame | bytes] = []
+        self._stacks: list[pl.DataFrame | SpilledBytes] = []
         self._loose: list[pl.DataFrame] = []  # the last frames, each of which is a stack so far
-        self._last_read: tuple[int, pl.DataFrame] | None = None  # number and frame of a compressed stack
+        self._last_read: tuple[int, pl.DataFrame] | None = None  # number and frame of a spilled stack
         for frame in frames:
             self.append(frame)
 
@@ -68,7 +70,7 @@ class StackedFrames(LazySequence[pl.DataFrame]):
         if isinstance(stack, pl.DataFrame):
             return stack
         if self._last_read is None or self._last_read[0] != number:
-            self._last_read = number, pl.read_ipc_stream(BytesIO(stack))
+            self._last_read = number, pl.read_ipc_stream(BytesIO(stack.read()))
         return self._last_read[1]
 
     def _stack_loose(self) -> None:
@@ -83,13 +85,13 @@ class StackedFrames(LazySequence[pl.DataFrame]):
             self._stacks.append(self._make_stack(frames))
         self._loose.clear()
 
-    def _make_stack(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame | bytes:
+    def _make_stack(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame | SpilledBytes:
         stack = pl.concat(frames, rechunk=True)
-        if not self._compressed:
+        if self._spill is None:
             return stack
         content = BytesIO()
         stack.write_ipc_stream(content, compression="zstd")
-        return content.getvalue()
+        return self._spill.add(content.getvalue())
 
 
 def stacks_of(frames: Sequence[pl.DataFrame]) -> Iterable[pl.DataFrame]:

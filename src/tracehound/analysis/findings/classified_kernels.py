@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from tracehound.analysis import kernels
 from tracehound.analysis.devices.kernel_classes import classify_kernels
 from tracehound.analysis.rank_trace import RankTrace, RunContext
-from tracehound.analysis.result import Options, Result, concat_tables, empty_result, make_result
+from tracehound.analysis.result import Options, Result, empty_result, make_result, merge_in_turn
 from tracehound.analysis.timing.row_groups import NameKindPairs, category_codes, group_rows, largest_row_per_group
 from tracehound.model.stacked_frames import stacks_of
 from tracehound.numeric.trees import sum_groups
@@ -51,15 +51,13 @@ def sum_per_name(rank_trace: RankTrace, options: Options) -> pl.DataFrame:
 
 def _sum_ranks(rows: pl.DataFrame) -> pl.DataFrame:
     """A row of `sum_per_name` for all ranks; the event is that of the first rank among equally long ones."""
-    if rows.is_empty():
-        return rows
     longest = pl.col("event").get(pl.col("max").arg_max())
     return rows.group_by(_KEY, maintain_order=True).agg(pl.col("total").sum(), pl.col("max").max(), longest)
 
 
 def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """The rows that `kernels` has for each name, in its order, with few of its columns."""
-    rows = _sum_ranks(concat_tables([_sum_ranks(of_ranks) for of_ranks in stacks_of(tables) if of_ranks.height]))
+    rows = merge_in_turn(stacks_of(tables), _sum_ranks)
     if rows.is_empty():
         return empty_result(CLASSIFIED_KERNELS, context, options)
     classes = classify_kernels(rows.select(_KEY).unique(maintain_order=True))

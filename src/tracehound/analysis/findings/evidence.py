@@ -14,10 +14,11 @@ from tracehound.analysis.hosts.host_time_parts import PART_NAMES
 from tracehound.analysis.idle import DEVICE_STREAM
 from tracehound.analysis.rank_trace import RunContext
 from tracehound.analysis.ranks.lateness import LateRanks, group_late_ranks
-from tracehound.analysis.result import Result
+from tracehound.analysis.result import Result, merge_in_turn
 from tracehound.formats.device_occupancy import matching_devices
 from tracehound.model.file_facts import DeviceProperties, FileFacts
 from tracehound.model.stacked_frames import stacks_of
+from tracehound.model.trace import schema
 
 
 class FindingLocation(Struct, frozen=True):
@@ -132,7 +133,7 @@ class Evidence(Struct, frozen=True, dict=True):
         of the name class and tensor_cores. `capability` is the major compute capability of the rank's own device, 0 if
         that is unknown.
         """
-        total, largest = pl.col("total"), pl.col("most").arg_max()
+        largest = pl.col("most").arg_max()
         capability = pl.DataFrame(
             {"rank": list(self.compute_capabilities), "capability": list(self.compute_capabilities.values())},
             schema={"rank": pl.Int64, "capability": pl.Int64},
@@ -140,15 +141,17 @@ class Evidence(Struct, frozen=True, dict=True):
 
         def sum_ranks(rows: pl.DataFrame) -> pl.DataFrame:
             return rows.group_by("name", "capability", maintain_order=True).agg(
-                total.sum(), pl.col("most", "rank", "event").get(largest)
+                pl.col("total").sum(), pl.col("most", "rank", "event").get(largest)
             )
 
-        sums = [
-            sum_ranks(rows.join(capability, on="rank", maintain_order="left").with_columns(most=total))
+        of_ranks = (
+            rows.join(capability, on="rank", maintain_order="left").with_columns(most="total").drop("count")
             for rows in stacks_of(self.kernel_times)
-        ]
-        kernel_classes = self._kernel_names.select("name", "class", "tensor_cores")
-        return sum_ranks(pl.concat(sums)).join(kernel_classes, on="name", how="left", maintain_order="left")
+        )
+        sums = merge_in_turn(map(sum_ranks, of_ranks), sum_ranks)
+        kernels = sums if sums.height else pl.DataFrame(schema=_KERNEL_SCHEMA)
+        names = self._kernel_names.select("name", "class", "tensor_cores")
+        return kernels.join(names, on="name", how="left", maintain_order="left")
 
     @property
     def _kernel_names(self) -> pl.DataFrame:
@@ -255,6 +258,10 @@ class Evidence(Struct, frozen=True, dict=True):
         """``the window``, or ``the run``: all that was analyzed."""
         return f"the {self.extent_word}"
 
+
+_KERNEL_SCHEMA: Final = schema(
+    {"name": pl.String(), **dict.fromkeys(("capability", "total", "most", "rank", "event"), pl.Int64())}
+)
 
 _DEVICE_WORDS: Final = ("GPU", "TPU")
 

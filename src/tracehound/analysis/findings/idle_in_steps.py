@@ -21,6 +21,7 @@ from tracehound.analysis.rank_trace import RankTrace, RunContext
 from tracehound.analysis.result import Column, Options, Result, concat_tables, empty_result
 from tracehound.analysis.timing.device_busy import FOREVER, device_work, work_bounds
 from tracehound.analysis.timing.rank_steps import STEP_BOUNDS
+from tracehound.model.stacked_frames import stacks_of
 from tracehound.model.units import format_share as percent
 from tracehound.numeric.intervals import EMPTY_INTERVALS, Intervals, merge, subtract, union
 
@@ -141,13 +142,10 @@ def main_host_activity(gap_rows: pl.DataFrame) -> tuple[str, str]:
 
 def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """The rows of `idle`, with the host's activities, and with the columns `HOST_CAUSE_SCHEMA` of `idle`."""
-    result, rows = empty_result(ANALYSIS, context, options), concat_tables(tables)
-    table = (
-        idle.order_rows(rows)
-        if rows.height
-        else pl.concat([result.table, pl.DataFrame(schema=idle.HOST_CAUSE_SCHEMA)], how="horizontal")
-    )
-    return replace(result, table=table, total=table.height)
+    result = empty_result(ANALYSIS, context, options)
+    rows = concat_tables([idle.order_rows(table) for table in stacks_of(tables) if table.height])
+    empty = pl.concat([result.table, pl.DataFrame(schema=idle.HOST_CAUSE_SCHEMA)], how="horizontal")
+    return replace(result, table=rows if rows.height else empty, total=rows.height)
 
 
 ANALYSIS: Final = replace(

@@ -6,7 +6,7 @@ Of thousands of ranks they are a small part: what took a late rank long, and the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import polars as pl
 
@@ -38,17 +38,32 @@ def first_compared_places(calls: pl.DataFrame, at: Mapping[str, Any]) -> tuple[i
     return since, min(begin, since)
 
 
+class ComparedActivities(NamedTuple):
+    """Activities of late ranks, in the schema `ACTIVITY_SCHEMA`, and the `times` (ps) of the same ones on all ranks.
+
+    Both have the `pair` of where and name (a number), and the `meeting` and the `place` of the call. Of `times` there
+    are so many rows that they have no other columns but rank and time.
+    """
+
+    of_late_ranks: pl.DataFrame
+    times: pl.DataFrame
+
+
+TIME_SCHEMA: Final = schema(
+    {"pair": pl.Int32(), "rank": pl.Int64(), "meeting": pl.UInt64(), "place": pl.Int32(), "time": pl.Int64()}
+)
+
+
 def compared_activities(
     late_rows: pl.DataFrame,
     numbered_calls: pl.DataFrame,
     activities: Callable[[], Iterable[pl.DataFrame]],
     least: float,
-) -> pl.DataFrame:
+) -> ComparedActivities:
     """The activities that explain any of these rows of `last_arrivals`, and the same ones of other ranks.
 
     Those of a late rank below the fraction `least` of its lateness explain none of it. `activities` gives those of all
-    ranks, in the schema `ACTIVITY_SCHEMA`, as frames of some ranks each; they are gone through twice. The result also
-    has the `meeting` and the `place` of the call.
+    ranks, in the schema `ACTIVITY_SCHEMA`, as frames of some ranks each; they are gone through twice.
     """
     ranges = _compared_ranges(late_rows, numbered_calls, least)
     is_late = pl.col("rank").is_in(ranges["rank"].unique().implode())
@@ -60,12 +75,15 @@ def compared_activities(
             *(_long_activities(rows.filter(is_late), of_late_ranks) for rows in activities()),
         ]
     ).unique()
+    pairs = long.with_row_index("pair")
     meetings = of_late_ranks["meeting"].drop_nulls().unique().implode()
     compared = places.drop("rank").filter(pl.col("meeting").is_null() | pl.col("meeting").is_in(meetings))
-    empty = pl.DataFrame(schema=ACTIVITY_SCHEMA)
-    return pl.concat(
-        rows.join(long, on=["where", "name"], how="semi").join(compared, on="call") for rows in (empty, *activities())
-    )
+    late, times = [], []
+    for rows in (pl.DataFrame(schema=ACTIVITY_SCHEMA), *activities()):
+        numbered = rows.join(pairs, on=["where", "name"]).join(compared, on="call")
+        late.append(numbered.filter(is_late))
+        times.append(numbered.select(TIME_SCHEMA.names()).cast(TIME_SCHEMA))
+    return ComparedActivities(pl.concat(late), pl.concat(times))
 
 
 def _compared_ranges(late_rows: pl.DataFrame, numbered_calls: pl.DataFrame, least: float) -> pl.DataFrame:

@@ -13,12 +13,13 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from tracehound.analysis.ranks.compared_activities import first_compared_places
+from tracehound.analysis.ranks.compared_activities import ComparedActivities, first_compared_places
 from tracehound.analysis.ranks.work_before_collectives import MERGING_DEFINITION, WAITING_NAMES
 from tracehound.errors import printable
 from tracehound.model.trace import schema
 from tracehound.model.units import format_ranks
-from tracehound.numeric.intervals import union
+from tracehound.numeric.intervals import Ints, union
+from tracehound.numeric.trees import sum_groups
 
 CAUSE_DEFINITION: Final = f"""\
 cause = the activity that took longer on this rank than on the other ranks of the collective before it came: the host
@@ -68,10 +69,10 @@ class LatenessCauses:
     Each search reads the calls of all ranks, which takes some milliseconds, so callers make few.
     """
 
-    def __init__(self, numbered_calls: pl.DataFrame, activities: pl.DataFrame) -> None:
+    def __init__(self, numbered_calls: pl.DataFrame, compared: ComparedActivities) -> None:
         self._calls = numbered_calls
-        self._activities = activities
-        self._apart = activities.filter(pl.col("meeting").is_null())
+        self._compared = compared
+        self._apart = compared.times.filter(pl.col("meeting").is_null())
         self._lacked = numbered_calls.filter("lacked").select("rank", "place")
 
     def find_cause(
@@ -130,39 +131,30 @@ class LatenessCauses:
 
         Activities that are too short to explain any of the lateness are not compared with those of thousands of ranks.
         """
-        here = self._activities.filter(pl.col("rank") == rank, pl.col("place").is_between(first, last))
+        here = self._compared.of_late_ranks.filter(pl.col("rank") == rank, pl.col("place").is_between(first, last))
         meetings = calls["meeting"].slice(first, last - first + 1).drop_nulls()
         done = (
-            here.group_by("where", "name")
+            here.group_by("pair")
             .agg(
+                pl.col("where", "name").first(),
                 pl.col("inside", "longest").get(pl.col("time").arg_max()),
                 pl.col("time").max().alias("most"),
                 pl.col("time").sum(),
             )
             .filter(selected, pl.col("time") >= LEAST_COMPARED * late)
+            .cast({"where": pl.String, "name": pl.String, "inside": pl.String})
         )
-        met = self._activities.lazy().filter(pl.col("meeting").is_in(meetings.implode()))
-        apart = self._rows_between(self._apart, calls, first, last).lazy()
-        theirs = pl.concat(rows.select("where", "name", "rank", "time") for rows in (met, apart))
-        usual = (
-            theirs.filter(pl.col("rank").is_in(others))
-            .join(done.lazy(), on=["where", "name"], how="semi")
-            .group_by("where", "name", "rank")
-            .agg(pl.col("time").sum())
-            .group_by("where", "name")
-            .agg(pl.col("time").alias("theirs"))
-            .collect()
-        )
-        compared = done.join(usual, on=["where", "name"], how="left").cast(
-            {"where": pl.String, "name": pl.String, "inside": pl.String}
-        )
+        met = self._compared.times.filter(pl.col("meeting").is_in(meetings.implode()))
+        apart = self._rows_between(self._apart, calls, first, last)
+        theirs = pl.concat(rows.select("pair", "rank", "time") for rows in (met, apart))
+        usual = _median_times(done["pair"], theirs, others)
         causes = [
             LatenessCause(
                 row["where"], row["name"], row["inside"], row["time"],
-                _median_with_zeros(row["theirs"] or [], len(others)),
+                row["usual"],
                 row["longest"] if row["longest"] >= 0 else None,
             )
-            for row in compared.sort("time", "name", descending=[True, False]).rows(named=True)
+            for row in done.with_columns(usual).sort("time", "name", descending=[True, False]).rows(named=True)
         ]  # fmt: skip
         return _choose_cause([cause for cause in causes if cause.excess > 0])
 
@@ -190,11 +182,21 @@ class LatenessCauses:
         return known.filter(later & (pl.col("place") < pl.col("until"))).select(rows.columns)
 
 
-def _median_with_zeros(times: list[int], count: int) -> int:
-    """The median of `count` times; missing ones are 0."""
-    padded = np.zeros(max(count, 1))
-    padded[: len(times)] = times
-    return round(float(np.median(padded)))
+def _median_times(pairs: pl.Series, times: pl.DataFrame, ranks: list[int]) -> pl.Series:
+    """For each pair the median of the ranks' total times, as `usual`; a rank without the activity has 0."""
+    row, column = (_positions(wanted, times[name]) for name, wanted in (("pair", pairs), ("rank", pl.Series(ranks))))
+    group = np.where((row < 0) | (column < 0), -1, row * len(ranks) + column)
+    sums = sum_groups(group, times["time"].to_numpy(), len(pairs) * len(ranks)).reshape(len(pairs), len(ranks))
+    medians = np.median(sums, axis=1) if sums.size else np.zeros(len(pairs))
+    return pl.Series("usual", np.rint(medians).astype(np.int64), pl.Int64)
+
+
+def _positions(wanted: pl.Series, values: pl.Series) -> Ints:
+    """The position of each value among the wanted ones, which differ; -1 where it is none of them."""
+    keys = wanted.to_numpy()
+    order = np.argsort(keys)
+    at = np.searchsorted(keys, values, sorter=order)
+    return np.where(np.isin(values, keys), order[np.minimum(at, len(keys) - 1)], -1) if len(keys) else at - 1
 
 
 def _choose_cause(causes: list[LatenessCause]) -> LatenessCause | None:
