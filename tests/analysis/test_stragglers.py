@@ -37,10 +37,11 @@ def causes_among_all_activities(monkeypatch: pytest.MonkeyPatch) -> None:
     def activities_with_calls(
         late_rows: pl.DataFrame, calls: pl.DataFrame, activities: Callable[[], Iterable[pl.DataFrame]], least: float
     ) -> ComparedActivities:
-        every = pl.concat(activities()).join(calls.select("meeting", "place", call="event"), on="call")
+        every = pl.concat(activities()).join(calls.select("place", call="event").with_row_index("row"), on="call")
         pairs = every.select("where", "name").unique().with_row_index("pair")
         numbered = every.join(pairs, on=["where", "name"])
-        kept.append((calls, ComparedActivities(numbered, numbered.select(*TIME_SCHEMA).cast(TIME_SCHEMA))))
+        times = numbered.select("pair", "time", call="row").select(*TIME_SCHEMA).cast(TIME_SCHEMA)
+        kept.append((calls, ComparedActivities(numbered, times)))
         return compared_activities(late_rows, calls, activities, least)
 
     def checked(number: int) -> Callable[..., LatenessCause | None]:

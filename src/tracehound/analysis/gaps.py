@@ -25,6 +25,7 @@ from tracehound.analysis.hosts.thread_activity import (
     read_thread_activities,
     responsible_lanes,
 )
+from tracehound.analysis.packed_tables import drop_unused_texts
 from tracehound.analysis.rank_trace import RankTrace, RunContext
 from tracehound.analysis.ranks.same_gaps import group_same_gaps
 from tracehound.analysis.result import (
@@ -289,12 +290,16 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
 
     First without most columns: the texts of all gaps of thousands of ranks take hundreds of megabytes.
     """
-    filled = [table.select(_GAP_COLUMNS) for table in stacks_of(tables) if table.height]
+    filled = [
+        (table.select("rank", "start", "duration", "why"), table.group_by("rank").agg(_RANK_FIELDS))
+        for table in stacks_of(tables)
+        if table.height
+    ]
     if not filled:
         return empty_result(ANALYSIS, context, options, note("no_gaps"))
-    gaps = pl.concat(filled).with_row_index("row").sort(*_ORDER, descending=_DESCENDING)
-    ranks = gaps.group_by("rank").agg(pl.col(_RANK_COLUMNS).first())
-    notes = [_total_note(ranks), *_outside_notes(ranks), *_early_launch_notes(gaps), *_device_clock_notes(ranks)]
+    gaps, ranks = (pl.concat(frames) for frames in zip(*filled, strict=True))
+    gaps = gaps.with_row_index("row").sort(*_ORDER, descending=_DESCENDING)
+    notes = [_total_note(ranks), *_outside_notes(ranks), *_early_launch_notes(ranks), *_device_clock_notes(ranks)]
     is_chosen = np.ones(gaps.height, np.bool_)
     if options.top is not None and options.top < LEAST_GAPS:
         same = list(chain.from_iterable(group_same_gaps(gaps, options.top)))
@@ -304,8 +309,10 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
     return replace(make_result(ANALYSIS, rows, context, options, notes), total=int(ranks["gaps"].sum()))
 
 
-_RANK_COLUMNS: Final = ("gaps", "idle", "none", "span", "earlier", "later", "own_idle", "own_span")
-_GAP_COLUMNS: Final = ("rank", "start", "duration", "why", "early", *_RANK_COLUMNS)
+_RANK_FIELDS: Final = (
+    pl.col("gaps", "idle", "none", "span", "earlier", "later", "own_idle", "own_span").first(),
+    pl.col("early").sum(),
+)
 _ORDER: Final = ("duration", "rank", "start")
 _DESCENDING: Final = (True, False, False)
 
@@ -315,7 +322,8 @@ def _filter_rows(tables: Sequence[pl.DataFrame], is_chosen: Mask) -> pl.DataFram
     found, first = [], 0
     for table in stacks_of(tables):
         last = first + table.height
-        found.append(table.filter(pl.Series(is_chosen[first:last])) if table.height else table)
+        if is_chosen[first:last].any():
+            found.append(drop_unused_texts(table.filter(pl.Series(is_chosen[first:last]))))
         first = last
     return concat_tables(found)
 
@@ -337,9 +345,9 @@ def _outside_notes(ranks: pl.DataFrame) -> list[Note]:
 _NOTABLE_OUTSIDE: Final = 0.1
 
 
-def _early_launch_notes(rows: pl.DataFrame) -> list[Note]:
+def _early_launch_notes(ranks: pl.DataFrame) -> list[Note]:
     """A note on gaps that end with an op whose launch seems to begin later."""
-    early = int(rows["early"].sum())
+    early = int(ranks["early"].sum())
     return [note("gaps_end_before_launch", ops=early)] if early else []
 
 

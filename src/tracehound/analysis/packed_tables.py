@@ -36,6 +36,11 @@ def unpack_ranks(tables: Sequence[pl.DataFrame]) -> Sequence[RankTables]:
     return tables.rows
 
 
+def drop_unused_texts(table: pl.DataFrame) -> pl.DataFrame:
+    """The table without the texts of rows that it was filtered from: polars keeps all as long as one is used."""
+    return pl.read_ipc_stream(to_arrow_bytes(table))
+
+
 class PackedStacks(LazySequence[pl.DataFrame]):
     """Packed tables of ranks. Those in the same row of all ranks lie together, so that names that repeat take little.
 

@@ -6,6 +6,7 @@ Of thousands of ranks they are a small part: what took a late rank long, and the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import polars as pl
@@ -41,17 +42,15 @@ def first_compared_places(calls: pl.DataFrame, at: Mapping[str, Any]) -> tuple[i
 class ComparedActivities(NamedTuple):
     """Activities of late ranks, in the schema `ACTIVITY_SCHEMA`, and the `times` (ps) of the same ones on all ranks.
 
-    Both have the `pair` of where and name (a number), and the `meeting` and the `place` of the call. Of `times` there
-    are so many rows that they have no other columns but rank and time.
+    Both have the `pair` of where and name (a number); the first also have the `place` of the call. `times` is small,
+    since it has a row for each activity of thousands of ranks: `call` is a row of the numbered calls.
     """
 
     of_late_ranks: pl.DataFrame
     times: pl.DataFrame
 
 
-TIME_SCHEMA: Final = schema(
-    {"pair": pl.Int32(), "rank": pl.Int64(), "meeting": pl.UInt64(), "place": pl.Int32(), "time": pl.Int64()}
-)
+TIME_SCHEMA: Final = schema({"pair": pl.Int32(), "call": pl.Int32(), "time": pl.Int64()})
 
 
 def compared_activities(
@@ -77,12 +76,13 @@ def compared_activities(
     ).unique()
     pairs = long.with_row_index("pair")
     meetings = of_late_ranks["meeting"].drop_nulls().unique().implode()
-    compared = places.drop("rank").filter(pl.col("meeting").is_null() | pl.col("meeting").is_in(meetings))
+    is_compared = pl.col("meeting").is_null() | pl.col("meeting").is_in(meetings)
+    compared = places.with_row_index("row").filter(is_compared).select("call", "place", "row")
     late, times = [], []
-    for rows in (pl.DataFrame(schema=ACTIVITY_SCHEMA), *activities()):
+    for rows in chain([pl.DataFrame(schema=ACTIVITY_SCHEMA)], activities()):
         numbered = rows.join(pairs, on=["where", "name"]).join(compared, on="call")
         late.append(numbered.filter(is_late))
-        times.append(numbered.select(TIME_SCHEMA.names()).cast(TIME_SCHEMA))
+        times.append(numbered.select("pair", call="row", time="time").cast(TIME_SCHEMA))
     return ComparedActivities(pl.concat(late), pl.concat(times))
 
 

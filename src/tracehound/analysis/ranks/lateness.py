@@ -18,7 +18,7 @@ from tracehound.analysis.ranks.work_before_collectives import MERGING_DEFINITION
 from tracehound.errors import printable
 from tracehound.model.trace import schema
 from tracehound.model.units import format_ranks
-from tracehound.numeric.intervals import Ints, union
+from tracehound.numeric.intervals import Ints, Mask, union
 from tracehound.numeric.trees import sum_groups
 
 CAUSE_DEFINITION: Final = f"""\
@@ -72,7 +72,7 @@ class LatenessCauses:
     def __init__(self, numbered_calls: pl.DataFrame, compared: ComparedActivities) -> None:
         self._calls = numbered_calls
         self._compared = compared
-        self._apart = compared.times.filter(pl.col("meeting").is_null())
+        self._unmatched = numbered_calls.with_row_index("row").filter(pl.col("meeting").is_null())
         self._lacked = numbered_calls.filter("lacked").select("rank", "place")
 
     def find_cause(
@@ -144,10 +144,9 @@ class LatenessCauses:
             .filter(selected, pl.col("time") >= LEAST_COMPARED * late)
             .cast({"where": pl.String, "name": pl.String, "inside": pl.String})
         )
-        met = self._compared.times.filter(pl.col("meeting").is_in(meetings.implode()))
-        apart = self._rows_between(self._apart, calls, first, last)
-        theirs = pl.concat(rows.select("pair", "rank", "time") for rows in (met, apart))
-        usual = _median_times(done["pair"], theirs, others)
+        is_chosen = self._calls["meeting"].is_in(meetings.implode()).fill_null(value=False).to_numpy(writable=True)
+        is_chosen[self._rows_between(self._unmatched, calls, first, last)["row"].to_numpy()] = True
+        usual = self._median_times(done["pair"], is_chosen, others)
         causes = [
             LatenessCause(
                 row["where"], row["name"], row["inside"], row["time"],
@@ -157,6 +156,19 @@ class LatenessCauses:
             for row in done.with_columns(usual).sort("time", "name", descending=[True, False]).rows(named=True)
         ]  # fmt: skip
         return _choose_cause([cause for cause in causes if cause.excess > 0])
+
+    def _median_times(self, pairs: pl.Series, is_chosen: Mask, ranks: list[int]) -> pl.Series:
+        """For each pair the median of the ranks' total times before the chosen calls, as `usual`.
+
+        A rank without the activity has 0.
+        """
+        times = self._compared.times.filter(pl.Series(is_chosen).gather(self._compared.times["call"]))
+        row = _positions(pairs, times["pair"])
+        column = _positions(pl.Series(ranks, dtype=pl.Int64), self._calls["rank"])[times["call"].to_numpy()]
+        group = np.where((row < 0) | (column < 0), -1, row * len(ranks) + column)
+        sums = sum_groups(group, times["time"].to_numpy(), len(pairs) * len(ranks)).reshape(len(pairs), len(ranks))
+        medians = np.median(sums, axis=1) if sums.size else np.zeros(len(pairs))
+        return pl.Series("usual", np.rint(medians).astype(np.int64), pl.Int64)
 
     def _is_comparable(self, calls: pl.DataFrame, first: int, last: int, others: list[int]) -> bool:
         """True if no collective among these calls was recorded by one rank and not by its peers.
@@ -182,21 +194,11 @@ class LatenessCauses:
         return known.filter(later & (pl.col("place") < pl.col("until"))).select(rows.columns)
 
 
-def _median_times(pairs: pl.Series, times: pl.DataFrame, ranks: list[int]) -> pl.Series:
-    """For each pair the median of the ranks' total times, as `usual`; a rank without the activity has 0."""
-    row, column = (_positions(wanted, times[name]) for name, wanted in (("pair", pairs), ("rank", pl.Series(ranks))))
-    group = np.where((row < 0) | (column < 0), -1, row * len(ranks) + column)
-    sums = sum_groups(group, times["time"].to_numpy(), len(pairs) * len(ranks)).reshape(len(pairs), len(ranks))
-    medians = np.median(sums, axis=1) if sums.size else np.zeros(len(pairs))
-    return pl.Series("usual", np.rint(medians).astype(np.int64), pl.Int64)
-
-
 def _positions(wanted: pl.Series, values: pl.Series) -> Ints:
     """The position of each value among the wanted ones, which differ; -1 where it is none of them."""
-    keys = wanted.to_numpy()
-    order = np.argsort(keys)
-    at = np.searchsorted(keys, values, sorter=order)
-    return np.where(np.isin(values, keys), order[np.minimum(at, len(keys) - 1)], -1) if len(keys) else at - 1
+    known = pl.DataFrame({"value": wanted.cast(values.dtype)}).with_row_index("position")
+    found = values.to_frame("value").join(known, on="value", how="left", maintain_order="left")
+    return found["position"].cast(pl.Int64).fill_null(-1).to_numpy()
 
 
 def _choose_cause(causes: list[LatenessCause]) -> LatenessCause | None:
