@@ -181,11 +181,11 @@ def _add_waits(late_rows: pl.DataFrame, matched_calls: pl.DataFrame, exposed_cal
 def _add_causes(late_rows: pl.DataFrame, matched_calls: pl.DataFrame, causes: LatenessCauses) -> pl.DataFrame:
     """Add what made each rank late."""
     explained_rows = late_rows.head(MOST_EXPLAINED)
-    calls_of_collective = matched_calls.filter(
-        pl.col("meeting").is_in(explained_rows["meeting"].to_list())
-    ).partition_by("meeting", as_dict=True)
+    is_explained = pl.col("meeting").is_in(explained_rows["meeting"].implode())
+    explained_calls = matched_calls.select("meeting", "rank", "start", "issued").filter(is_explained)
+    calls_of_collective = explained_calls.partition_by("meeting", as_dict=True)
     causes_found: list[LatenessCause | None] = []
-    for row in explained_rows.rows(named=True):
+    for row in explained_rows.select("meeting", "rank", "call", "calls", "late", "most").iter_rows(named=True):
         other_calls = calls_of_collective[row["meeting"],].filter(pl.col("rank") != row["rank"])
         delays, ranks = (other_calls["start"] - other_calls["issued"]).to_list(), other_calls["rank"].to_list()
         if row["late"] > _MANY_LATE_CALLS * row["most"]:

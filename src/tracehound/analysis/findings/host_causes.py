@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 from msgspec import Struct
@@ -51,10 +51,21 @@ def collect_host_causes(rows: pl.DataFrame, part_names: Sequence[str]) -> list[H
         return []
     key = name_key()
     joined = pl.when(pl.col("doing").is_in(JOINED)).then(pl.lit(""))
-    groups = named.with_columns(joined.otherwise(key).alias("key")).partition_by("doing", "key", maintain_order=True)
-    return sorted(
-        (_sum_rows(group, part_names) for group in groups), key=lambda cause: (-cause.idle, cause.doing, cause.name)
+    summed = [name for name in (*_SUMMED_COLUMNS, *part_names) if name in named.columns]
+    groups = (
+        named.with_columns(joined.otherwise(key).alias("key"))
+        .select("doing", "key", *summed)
+        .with_row_index("row")
+        .partition_by("doing", "key", maintain_order=True)
     )
+    causes = (_sum_rows(group, named, part_names) for group in groups)
+    return sorted(causes, key=lambda cause: (-cause.idle, cause.doing, cause.name))
+
+
+_SUMMED_COLUMNS: Final = (
+    "rank", "cause", "duration", "idle", "short_work", "count", "calls", "names", "by_step",
+)  # fmt: skip
+"""Columns of which a cause has sums; a row has many more."""
 
 
 def _sum_parts(rows: pl.DataFrame, part_names: Sequence[str]) -> dict[str, int]:
@@ -63,17 +74,18 @@ def _sum_parts(rows: pl.DataFrame, part_names: Sequence[str]) -> dict[str, int]:
     return {**parts, "other": int(rows["idle"].sum()) - sum(parts.values())}
 
 
-def _sum_rows(rows: pl.DataFrame, part_names: Sequence[str]) -> HostCause:
-    longest = rows.row(rows["duration"].arg_max() or 0, named=True)
+def _sum_rows(rows: pl.DataFrame, every: pl.DataFrame, part_names: Sequence[str]) -> HostCause:
+    """The cause of some rows, which are numbered (`row`) among all."""
+    longest = every.row(rows["row"][rows["duration"].arg_max() or 0], named=True)
     edges = rows.filter(pl.col("cause").is_in(EDGES)) if "cause" in rows.columns else rows.clear()
     names, steps, ranks = dict[str, int](), dict[int, int](), dict[int, int]()
     # rows of one rank and cause share names and calls, whatever class their gaps are of
-    for row in rows.unique("rank", maintain_order=True).iter_rows(named=True):
-        for each in row["names"] or []:
+    for (calls_by_name,) in rows.unique("rank", maintain_order=True).select("names").iter_rows():
+        for each in calls_by_name or ():
             names[each["name"]] = names.get(each["name"], 0) + each["count"]
-    for row in rows.iter_rows(named=True):
-        ranks[row["rank"]] = ranks.get(row["rank"], 0) + row["idle"]
-        for each in row["by_step"] or []:
+    for rank, idle, by_step in rows.select("rank", "idle", "by_step").iter_rows():
+        ranks[rank] = ranks.get(rank, 0) + idle
+        for each in by_step or ():
             steps[each["step"]] = steps.get(each["step"], 0) + each["time"]
     return HostCause(
         doing=longest["doing"],

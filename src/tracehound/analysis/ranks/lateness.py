@@ -72,6 +72,7 @@ class LatenessCauses:
     def __init__(self, numbered_calls: pl.DataFrame, compared: ComparedActivities) -> None:
         self._calls = numbered_calls
         self._compared = compared
+        self._pairs = pl.int_range(int(compared.times["pair"].to_numpy().max(initial=-1)) + 1, eager=True)
         self._unmatched = numbered_calls.with_row_index("row").filter(pl.col("meeting").is_null())
         self._lacked = numbered_calls.filter("lacked").select("rank", "place")
 
@@ -163,7 +164,7 @@ class LatenessCauses:
         A rank without the activity has 0.
         """
         times = self._compared.times.filter(pl.Series(is_chosen).gather(self._compared.times["call"]))
-        row = _positions(pairs, times["pair"])
+        row = _positions(pairs, self._pairs)[times["pair"].to_numpy()]
         column = _positions(pl.Series(ranks, dtype=pl.Int64), self._calls["rank"])[times["call"].to_numpy()]
         group = np.where((row < 0) | (column < 0), -1, row * len(ranks) + column)
         sums = sum_groups(group, times["time"].to_numpy(), len(pairs) * len(ranks)).reshape(len(pairs), len(ranks))
