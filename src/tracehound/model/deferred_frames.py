@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -31,19 +31,21 @@ class DeferredScans(LazySequence[pl.LazyFrame]):
 
 
 class DeferredFacets(Mapping[str, pl.LazyFrame]):
-    """The facets of a file by name, scanned when they are needed."""
+    """The facets of a file by name; `scan` scans one when it is needed."""
 
-    def __init__(self, makers: Mapping[str, Callable[[], pl.LazyFrame]]) -> None:
-        self._makers = makers
+    def __init__(self, names: Iterable[str], scan: Callable[[str], pl.LazyFrame]) -> None:
+        self._names, self._scan = tuple(names), scan
 
     def __getitem__(self, name: str) -> pl.LazyFrame:
         """One facet."""
-        return self._makers[name]()
+        if name not in self._names:
+            raise KeyError(name)
+        return self._scan(name)
 
     def __iter__(self) -> Iterator[str]:
         """The names of the facets."""
-        return iter(self._makers)
+        return iter(self._names)
 
     def __len__(self) -> int:
         """The number of facets."""
-        return len(self._makers)
+        return len(self._names)

@@ -13,7 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, cached_property, lru_cache, partial
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from threading import Thread
 from types import MappingProxyType
@@ -345,7 +345,7 @@ class MergedFile(Struct, frozen=True, eq=False, dict=True):
     @property
     def facets(self) -> Mapping[str, pl.LazyFrame]:
         """The facets of the file; each is scanned when it is needed."""
-        return DeferredFacets({name: partial(self._scan_facet, name) for name in self.frames.facets})
+        return DeferredFacets(self.frames.facets, self._scan_facet)
 
     @property
     def ops(self) -> pl.DataFrame:

@@ -23,6 +23,7 @@ from tracehound.formats.assembly.arrow_storage import (
     write_few_rows,
 )
 from tracehound.model.deferred_frames import DeferredFacets
+from tracehound.model.facet_schemas import FACET_SCHEMAS
 from tracehound.model.file_facts import FileFacts
 from tracehound.model.notes import Note
 from tracehound.model.trace import SMALL_FRAMES, FileFrames, FileState, collect_frame, no_counters
@@ -119,10 +120,11 @@ def load_frames(folder: Path, path: Path, state: FileState | None = None, *, fre
         frames = {name: pl.read_ipc_stream(io.BytesIO(head.frames[name])) for name in SMALL_FRAMES}
         if any(frames[name].schema != schema for name, schema in SMALL_FRAMES.items()):
             raise DamagedFramesError(str(folder))
+        scan_few = partial(scan_few_rows, folder / FEW_ROWS_FILE)
         return FileFrames(
             path=path,
             format=head.format,
-            make_scan=partial(scan_few_rows, folder / FEW_ROWS_FILE, _EVENTS)
+            make_scan=partial(scan_few, _EVENTS)
             if head.few
             else partial(scan_events, [folder / name for name in sorted(head.files)]),
             small_frames=frames,
@@ -133,7 +135,7 @@ def load_frames(folder: Path, path: Path, state: FileState | None = None, *, fre
             places=EncodedPlaces(head.places),
             state=state,
             cache_folder=folder,
-            facets=DeferredFacets({name: partial(scan_few_rows, folder / FEW_ROWS_FILE, name) for name in head.few[1:]})
+            facets=DeferredFacets((name for name in FACET_SCHEMAS if name in head.few), scan_few)
             if head.few
             else arrow_storage.scan_facet_files(tuple(head.facets), folder),
             make_counters=partial(_read_counters, folder) if head.counters else no_counters,

@@ -79,7 +79,7 @@ def read_on_worker(file: TraceFile, settings: WorkerSettings, devices_only: bool
     return replace(
         frames.with_frames(ops=pl.DataFrame(schema=OPS)),
         make_scan=partial(_scan, opened),
-        facets=DeferredFacets({name: partial(_scan_facet, opened, name) for name in frames.facets}),
+        facets=DeferredFacets(frames.facets, partial(_scan_facet, opened)),
         make_counters=partial(_read_counters, opened),
         places=None,
         cache_folder=None,

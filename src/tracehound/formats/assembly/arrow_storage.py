@@ -309,7 +309,11 @@ def scan_facet_files(names: Sequence[str], folder: Path) -> DeferredFacets:
     files = dict[str, list[Path]]()
     for name in sorted(names):
         files.setdefault(_facet_of(name), []).append(folder / name)
-    return DeferredFacets({kind: partial(_scan_facet, kind, files[kind]) for kind in files.keys() & FACET_SCHEMAS})
+    return DeferredFacets(files.keys() & FACET_SCHEMAS, partial(_scan_facet_files, files))
+
+
+def _scan_facet_files(files: Mapping[str, Sequence[Path]], name: str) -> pl.LazyFrame:
+    return _scan_facet(name, files[name])
 
 
 def _facet_of(name: str) -> str:
