@@ -145,7 +145,8 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
     result = empty_result(ANALYSIS, context, options)
     rows = concat_tables([idle.order_rows(table) for table in stacks_of(tables) if table.height])
     empty = pl.concat([result.table, pl.DataFrame(schema=idle.HOST_CAUSE_SCHEMA)], how="horizontal")
-    return replace(result, table=rows if rows.height else empty, total=rows.height)
+    # in one chunk: of equal values in several chunks polars may call the last the largest
+    return replace(result, table=rows.rechunk() if rows.height else empty, total=rows.height)
 
 
 ANALYSIS: Final = replace(

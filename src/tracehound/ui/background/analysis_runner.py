@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from threading import Lock
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,6 +19,7 @@ from textual.message_pump import MessagePump
 
 from tracehound.analysis import Options, Result, get_analysis, run_analysis
 from tracehound.analysis.analysis_settings import ChosenSettings
+from tracehound.analysis.gaps import LEAST_GAPS
 from tracehound.config import configured_settings
 from tracehound.diff import Comparison, RunProfile, compare_runs, profile_run
 from tracehound.diff.aligned_steps import AlignedSteps, StepInterval, align_steps
@@ -26,8 +28,11 @@ from tracehound.draw.notes import render_note_columns
 from tracehound.model.trace import Trace, Window
 from tracehound.ui.background.background_thread import BackgroundThread
 
-MAX_ROWS = {"gaps": 1000}
-"""Rows asked for where every row costs work: each gap is held against all host threads."""
+MAX_GAPS: Final = 1000
+"""Gaps asked for: each is held against all host threads."""
+
+MAX_GAPS_OF_ALL_RANKS: Final = 1 << 16
+"""Of thousands of ranks fewer gaps are asked for: each takes almost a kilobyte."""
 
 
 MIN_PAUSE = 3.0
@@ -79,8 +84,14 @@ def run_request(trace: Trace, question: AnalysisRequest, *, members: bool = Fals
     """The answer to a question about a trace, with the `members` of its rows if they are wanted."""
     analysis = get_analysis(question.analysis)
     given = configured_settings(analysis, [f"{name}={value}" for name, value in question.given])
-    options = Options(MAX_ROWS.get(question.analysis), given, members)
+    ranks = trace.ranks.height if question.window.ranks is None else len(question.window.ranks)
+    options = Options(_count_gaps(ranks) if question.analysis == "gaps" else None, given, members)
     return fold_messages(render_note_columns(run_analysis(analysis, trace, question.window, options)))
+
+
+def _count_gaps(ranks: int) -> int:
+    """The number of gaps to ask for on so many ranks."""
+    return max(LEAST_GAPS, min(MAX_GAPS, MAX_GAPS_OF_ALL_RANKS // max(ranks, 1)))
 
 
 class AnalysisRunner:
