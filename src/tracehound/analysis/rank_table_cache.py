@@ -18,7 +18,7 @@ from tracehound.analysis.result import Analysis, Options
 from tracehound.formats.assembly.arrow_storage import to_arrow_bytes
 from tracehound.system.atomic_file import atomic_write
 
-VERSION: Final = 77
+VERSION: Final = 78
 """Raised when the map of any analysis changes its result: older tables are no longer found."""
 
 MAX_ROWS: Final = 20_000

@@ -117,14 +117,14 @@ _SOURCE_ANALYSES: Final = {
     "step_parts": step_rules.HOST_STEP_PARTS,
     "steps": steps.ANALYSIS,
     "breakdown": breakdown.ANALYSIS,
-    "idle": idle_in_steps.ANALYSIS,
     "outside": idle_outside_steps.ANALYSIS,
     "kernels": CLASSIFIED_KERNELS,
     "transfers": transfer_rules.TRANSFERS,
     "stragglers": rank_rules.STRAGGLERS,
     "step_time": step_time.ANALYSIS,
+    "idle": idle_in_steps.ANALYSIS,
 }
-"""The analyses that rules draw on, by the name under which `Evidence.results` has them."""
+"""The analyses that rules draw on, by the name under which `Evidence.results` has them; the one with most rows last."""
 
 SETTINGS: Final = (host_time_parts.LOADER_SETTING, DELAY_SETTING, stragglers.LEAST_SETTING)
 """Settings of the source analyses that findings take, too."""
