@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.rank_trace import RunContext
 from tracehound.analysis.ranks import process_groups
 from tracehound.analysis.ranks.clock_offsets import estimate_clock_offsets, rank_clocks
+from tracehound.analysis.ranks.looked_up_columns import add_columns_of
 from tracehound.analysis.ranks.process_groups import (
     assign_calls_to_groups,
     has_hlo_members,
@@ -29,7 +31,7 @@ from tracehound.analysis.ranks.rank_collectives import (
 )
 from tracehound.model.notes import Note, note
 from tracehound.model.stacked_frames import stacks_of
-from tracehound.numeric.intervals import Ints
+from tracehound.numeric.intervals import Ints, Mask
 
 MATCHING_DEFINITION: Final = f"""\
 Calls on different ranks are one collective if they have the same process group, the same collective and the same
@@ -100,14 +102,14 @@ class MatchedCalls(NamedTuple):
 def match_collectives(tables: Sequence[pl.DataFrame], context: RunContext) -> MatchedCalls:
     """Match the calls of these ranks, in the schema `CALL_SCHEMA`."""
     filled = [table.select(CALL_SCHEMA.names()) for table in stacks_of(tables) if table.height]
-    rows = pl.concat(filled) if filled else pl.DataFrame(schema=CALL_SCHEMA)
+    rows = pl.concat(filled, rechunk=True) if filled else pl.DataFrame(schema=CALL_SCHEMA)
     parts = rank_clocks(context)
     rows, circles, notes = assign_calls_to_groups(rows, context, parts)
-    rows = _use_machine_clocks(_assign_collective_ids(rows.join(parts, on="rank", how="left", maintain_order="left")))
+    rows = _use_machine_clocks(_assign_collective_ids(add_columns_of(parts, rows, "rank")))
     parts = parts.update(rows.select("rank", "part").unique(), on="rank")
     rows = _match_nearest_ends(_drop_impossible_matches(rows, walled=context.has_wall_clock))
     found = estimate_clock_offsets(rows)
-    rows = rows.join(found.select("part", "applied"), on="part", how="left", maintain_order="left").with_columns(
+    rows = add_columns_of(found.select("part", "applied"), rows, "part").with_columns(
         (pl.col("start") + pl.col("applied")).alias("arrived"), (pl.col("end") + pl.col("applied")).alias("ended")
     )
     rows = rows.filter(
@@ -143,7 +145,9 @@ def _has_concurrent_ops(calls: pl.DataFrame) -> bool:
 
     See `missing_data.count_concurrent_executions`.
     """
-    ordered = calls.filter(has_hlo_members() & pl.col("device_start").is_null()).sort("rank", "group", "name", "start")
+    ordered = calls.filter(has_hlo_members(calls) & calls["device_start"].is_null()).sort(
+        "rank", "group", "name", "start"
+    )
     reach = pl.col("end").cum_max().shift(1).over("rank", "group", "name")
     return bool(ordered.select((pl.col("start") < reach).any()).item())
 
@@ -199,16 +203,29 @@ def _assign_collective_ids(rows: pl.DataFrame) -> pl.DataFrame:
     rows = rows.with_columns(alike.alias("alike"), by_order.alias("order"))
     stepped = pl.when("order").then("step")
     rows = rows.with_columns(pl.struct("alike", stepped.alias("step")).hash().alias("within"))
-    rows = rows.with_columns(pl.col("event").cum_count().over("within", "rank").alias("instance"))
-    counts = rows.group_by("within", "rank").len().group_by("within").agg((pl.col("len").n_unique() == 1).alias("even"))
-    meeting = pl.struct("within", "instance").hash()
-    return (
-        rows.join(counts, on="within", how="left", maintain_order="left")
-        .with_columns(
-            pl.when(pl.col("how").is_not_null() & (pl.col("even") | ~pl.col("order"))).then(meeting).alias("meeting")
-        )
-        .drop("even", "within", "instance", "sender", "message")
-    )
+    instance, even = _number_instances(rows["within"].to_numpy(), rows["rank"].to_numpy())
+    rows = rows.with_columns(pl.Series("instance", instance))
+    known = pl.col("how").is_not_null() & (pl.Series(even) | ~pl.col("order"))
+    meeting = pl.when(known).then(pl.struct("within", "instance").hash()).alias("meeting")
+    return rows.with_columns(meeting).drop("within", "instance", "sender", "message")
+
+
+def _number_instances(key: npt.NDArray[np.uint64], rank: Ints) -> tuple[Ints, Mask]:
+    """The number of each call among those of its rank with the same key, and whether all ranks have as many of them.
+
+    A rank has mostly one call of a key: a group for each would take ten times the memory of one sort.
+    """
+    order = np.lexsort((rank, key))
+    sorted_key, sorted_rank = key[order], rank[order]
+    is_new_key = np.append(True, sorted_key[1:] != sorted_key[:-1])[: len(order)]
+    first = np.flatnonzero(is_new_key | np.append(True, sorted_rank[1:] != sorted_rank[:-1])[: len(order)])
+    counts = np.diff(first, append=len(order))
+    of_key = np.flatnonzero(is_new_key[first])
+    is_even = np.minimum.reduceat(counts, of_key) == np.maximum.reduceat(counts, of_key) if len(order) else of_key > 0
+    instance, even = np.empty(len(order), np.int64), np.empty(len(order), np.bool_)
+    instance[order] = np.arange(len(order)) - np.repeat(first, counts)
+    even[order] = np.repeat(np.repeat(is_even, np.diff(of_key, append=len(first))), counts)
+    return instance, even
 
 
 def _use_machine_clocks(rows: pl.DataFrame) -> pl.DataFrame:
@@ -262,7 +279,7 @@ def _match_nearest_ends(rows: pl.DataFrame) -> pl.DataFrame:
     if not rows["order"].any():
         return rows
     shift = estimate_clock_offsets(rows).select("part", "applied")
-    rows = rows.join(shift, on="part", how="left", maintain_order="left")
+    rows = add_columns_of(shift, rows, "part")
     begin, until = pl.col("start") + pl.col("applied"), pl.col("end") + pl.col("applied")
     disjoint = (begin.max().over("meeting") > until.min().over("meeting")) & pl.col("order") & _must_overlap()
     rows = rows.with_columns(
@@ -287,7 +304,7 @@ def _match_nearest_ends(rows: pl.DataFrame) -> pl.DataFrame:
         .select("event", found=pl.struct("alike", "anchor").hash())
     )
     return (
-        rows.join(nearest, on="event", how="left", maintain_order="left")
+        add_columns_of(nearest, rows, "event")
         .with_columns(pl.coalesce("meeting", "found").alias("meeting"))
         .drop("applied", "until", "begin", "found")
     )
@@ -295,33 +312,29 @@ def _match_nearest_ends(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _add_waits(rows: pl.DataFrame, circles: pl.DataFrame) -> pl.DataFrame:
     """The rows with the times of their collective; calls that no other rank has are in none."""
-    together = pl.col("rank").n_unique().over("meeting")
-    alone = pl.col("meeting").is_null() | (together < 2)
-    rows = rows.with_columns(pl.when(~alone).then("meeting").alias("meeting"))
-    lone, met = rows.filter(pl.col("meeting").is_null()), rows.filter(pl.col("meeting").is_not_null())
-    lone = lone.with_columns(lacked=(pl.col("fellows") > 1) & (pl.col("how") != _BY_PEERS).fill_null(value=False))
+    is_met = pl.col("meeting").is_not_null()
+    rows = rows.with_columns(pl.when(pl.col("rank").n_unique().over("meeting") > 1).then("meeting").alias("meeting"))
+    lacked = ~is_met & (pl.col("fellows") > 1) & (pl.col("how") != _BY_PEERS).fill_null(value=False)
+    rows = rows.with_columns(lacked.alias("lacked")).with_row_index("row")
+    length = pl.col("end") - pl.col("start")
+    met = rows.select("row", "meeting", "arrived", "rank", "how", "circle", "fellows", length=length).filter(is_met)
     met = met.sort("meeting", "arrived", "rank").with_columns(
         pl.len().over("meeting").cast(pl.Int64).alias("present"),
-        (pl.col("end") - pl.col("start")).min().over("meeting").alias("transfer"),
+        pl.col("length").min().over("meeting").alias("transfer"),
         pl.col("arrived").min().over("meeting").alias("first"),
         pl.col("arrived").max().over("meeting").alias("last"),
         (pl.int_range(pl.len()).over("meeting")).alias("place"),
     )
+    median = pl.Series(_median_of_others(*(met[name].to_numpy() for name in _MEDIAN_COLUMNS)))
     met = met.with_columns(
-        (pl.col("last") - pl.col("arrived")).clip(upper_bound=pl.col("end") - pl.col("start")).alias("wait"),
-        (pl.col("arrived") - pl.Series(_median_of_others(*(met[name].to_numpy() for name in _MEDIAN_COLUMNS)))).alias(
-            "late"
-        ),
-    ).join(
-        missing_ranks_by_collective(met.filter(pl.col("how") != _BY_PEERS), circles),
-        on="meeting",
-        how="left",
-        maintain_order="left",
+        (pl.col("last") - pl.col("arrived")).clip(upper_bound="length").alias("wait"),
+        (pl.col("arrived") - median).alias("late"),
     )
-    return (
-        pl.concat([met.with_columns(lacked=pl.lit(value=False)), lone], how="diagonal_relaxed")
-        .drop(_INTERNAL_COLUMNS, strict=False)
-        .sort("rank", "issued", "start", "event")
+    absent = missing_ranks_by_collective(met.filter(pl.col("how") != _BY_PEERS), circles)
+    times = met.select("row", "present", "transfer", "first", "last", "wait", "late")
+    rows = rows.drop(_INTERNAL_COLUMNS, strict=False)
+    return add_columns_of(absent, add_columns_of(times, rows, "row").drop("row"), "meeting").sort(
+        "rank", "issued", "start", "event"
     )
 
 

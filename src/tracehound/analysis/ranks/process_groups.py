@@ -15,6 +15,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from tracehound.analysis.rank_trace import RunContext
+from tracehound.analysis.ranks.looked_up_columns import add_columns_of, match_texts
 from tracehound.analysis.ranks.rank_collectives import POINT_TO_POINT_PATTERN, SYNCHRONIZING_KINDS, UNEVEN_KINDS
 from tracehound.formats.hlo import replica_groups as hlo_members
 from tracehound.model.file_facts import FileFacts, ProcessGroup
@@ -60,15 +61,15 @@ def assign_calls_to_groups(calls: pl.DataFrame, context: RunContext, clocks: pl.
     calls = _renumber_members(calls, context)
     calls, inferred, doubtful = infer_groups(_add_listed_members(calls, files), groups, clocks)
     placed, known = _parse_members(calls, sorted(context.ranks["rank"].to_list()))
-    size = pl.when(_lacks_members()).then("size").alias("of_size")
-    rows = calls.join(placed, on=["members", "rank"], how="left", maintain_order="left").with_columns(
+    size = pl.when(_lacks_members(calls)).then("size").alias("of_size")
+    rows = add_columns_of(placed, calls, "members", "rank").with_columns(
         size,
         pl.col("rank").replace_strict(_engine_of_rank(context), default=None, return_dtype=pl.Int64).alias("engine"),
     )
     unmatched = _find_unmatched_calls(rows, strangers, doubtful)
     alone = unmatched.lost | unmatched.strange | unmatched.merged | unmatched.doubtful
     rows = rows.with_columns(pl.when(alone).then(-1 - pl.col("rank")).otherwise("number").alias("number"))
-    spelling = pl.col("members").cast(pl.String).hash()  # a struct would have a copy of thousands of ranks in each row
+    spelling = pl.col("members").to_physical()  # the text may list thousands of ranks
     rows = rows.with_columns(
         pl.struct("group", "channel", spelling, "of_size", "number", "engine").hash().alias("circle")
     )
@@ -77,7 +78,7 @@ def assign_calls_to_groups(calls: pl.DataFrame, context: RunContext, clocks: pl.
     of_circle = circles.select(
         "circle", "sure", fellows=ranks.len().cast(pl.Int64), lowest=ranks.first(), highest=ranks.last()
     )
-    rows = rows.join(of_circle, on="circle", how="left", maintain_order="left").with_columns(
+    rows = add_columns_of(of_circle, rows, "circle").with_columns(
         pl.coalesce("size", pl.when("sure").then("fellows")).alias("group_size")
     )
     full_bytes = pl.when("piece").then(pl.col("bytes") * pl.col("group_size")).otherwise("bytes")
@@ -126,7 +127,7 @@ def _inferred_groups_notes(which: pl.Series) -> Iterator[Note]:
 def _find_unmatched_calls(rows: pl.DataFrame, strangers: Collection[int], doubtful: pl.Series) -> _UnmatchedCalls:
     """Masks of unmatched calls, which have the `number` of their group among the listed ones, or its `of_size`."""
     strange = rows["rank"].is_in(sorted(strangers))
-    lost = rows.select(has_hlo_members() & pl.col("number").is_null()).to_series() & ~strange
+    lost = has_hlo_members(rows) & rows["number"].is_null() & ~strange
     doubtful = doubtful & ~strange
     left_out = (lost | strange | doubtful).alias("left_out")
     peers = pl.col("source").is_not_null() & pl.col("destination").is_not_null()
@@ -150,9 +151,9 @@ def smallest_groups(context: RunContext) -> dict[int, ProcessGroup]:
     return found
 
 
-def has_hlo_members() -> pl.Expr:
-    """Condition: the members of a call's group are spelled as in HLO."""
-    return pl.col("members").cast(pl.String).str.starts_with(_HLO_PREFIX).fill_null(value=False)
+def has_hlo_members(calls: pl.DataFrame) -> pl.Series:
+    """Whether the members of each call's group are spelled as in HLO."""
+    return match_texts(calls["members"], lambda text: text.str.starts_with(_HLO_PREFIX), missing=False)
 
 
 def _ranks_per_group(rows: pl.DataFrame, known: pl.DataFrame, context: RunContext) -> pl.DataFrame:
@@ -166,9 +167,9 @@ def _ranks_per_group(rows: pl.DataFrame, known: pl.DataFrame, context: RunContex
     )
 
 
-def _lacks_members() -> pl.Expr:
-    """Condition: a call does not name all ranks of its group."""
-    return pl.col("members").cast(pl.String).str.contains(_ELIDED_MEMBERS, literal=True).fill_null(value=True)
+def _lacks_members(calls: pl.DataFrame) -> pl.Series:
+    """Whether each call does not name all ranks of its group."""
+    return match_texts(calls["members"], lambda text: text.str.contains(_ELIDED_MEMBERS, literal=True), missing=True)
 
 
 def _facts_per_rank(context: RunContext) -> dict[int, FileFacts]:
@@ -206,13 +207,14 @@ def _renumber_members(calls: pl.DataFrame, context: RunContext) -> pl.DataFrame:
         return calls
     renumbered = pl.DataFrame(found, {"rank": pl.Int64, "members": pl.String, "here": pl.String}, orient="row")
     renumbered = renumbered.cast({"members": pl.Categorical, "here": pl.Categorical})
-    rows = calls.join(renumbered, on=["rank", "members"], how="left", maintain_order="left")
+    rows = add_columns_of(renumbered, calls, "rank", "members")
     return rows.with_columns(pl.coalesce("here", "members").alias("members")).drop("here")
 
 
 def _add_listed_members(calls: pl.DataFrame, files: Mapping[int, FileFacts]) -> pl.DataFrame:
     """The calls with the group members that the rank's file lists, if they do not name them themselves."""
-    wanted = calls.filter(_lacks_members()).select("rank", "group").unique().cast({"group": pl.String})
+    is_wanted = _lacks_members(calls)
+    wanted = calls.filter(is_wanted).select("rank", "group").unique().cast({"group": pl.String})
     asked = ((rank, group, files.get(rank, FileFacts())) for rank, group in wanted.drop_nulls().iter_rows())
     known = ((rank, group, _listed_members(facts, group)) for rank, group, facts in asked)
     found = [(rank, group, members) for rank, group, members in known if members is not None]
@@ -224,8 +226,8 @@ def _add_listed_members(calls: pl.DataFrame, files: Mapping[int, FileFacts]) -> 
     listed = pl.DataFrame(rows_found, {"rank": pl.Int64, "group": pl.String, "number": pl.Int64}, orient="row").select(
         "rank", pl.col("group").cast(pl.Categorical), pl.lit(spelled).gather(pl.col("number")).alias("listed")
     )
-    rows = calls.join(listed, on=["rank", "group"], how="left", maintain_order="left")
-    members = pl.when(_lacks_members()).then(pl.coalesce("listed", "members")).otherwise("members").alias("members")
+    rows = add_columns_of(listed, calls, "rank", "group")
+    members = pl.when(is_wanted).then(pl.coalesce("listed", "members")).otherwise("members").alias("members")
     return rows.with_columns(members).drop("listed")
 
 
@@ -388,7 +390,7 @@ def infer_groups(calls: pl.DataFrame, groups: ListedGroups, clocks: pl.DataFrame
     )
     texts = pl.DataFrame([(number, text) for number, (_, text) in enumerate(distinct)], _TEXT_SCHEMA, orient="row")
     found = chosen.join(texts.cast({"text": pl.Categorical}), on="circle").select("event", "text")
-    rows = rows.join(found, on="event", how="left", maintain_order="left")
+    rows = add_columns_of(found, rows, "event")
     members = pl.coalesce(pl.when(pl.col("text") != _ALL_RANKS).then("text"), "members").alias("members")
     is_inferred = rows["text"].is_not_null()
     return InferredGroups(rows.with_columns(members).select(calls.columns), is_inferred, rows["asked"] & ~is_inferred)
