@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -173,6 +174,18 @@ def test_keys_of_lists_that_are_refused_are_forgotten(monkeypatch):
         events = [{"ph": "X", "name": f"event {turn} {n}", "args": {"dtype": 1}} for n in range(100)]
         assert isinstance(scan.decode(memoryview(json.dumps(events).encode())), list)
         assert scan._scanner.key_bytes < 200_000
+
+
+def test_earlier_files_change_nothing(samples: Path) -> None:
+    earlier, later = (
+        next(samples.glob(pattern)) for pattern in ("torch_stacks/*.json*", "torch_ddp_gloo/rank0*.json*")
+    )
+
+    def read_last(*paths: Path) -> list[object]:
+        with ThreadPoolExecutor(1) as thread:  # a new one, which knows no file
+            return list(thread.map(lambda path: told(read(path, DEFAULT_SIZES)), paths))[-1]
+
+    assert read_last(earlier, later) == read_last(later)
 
 
 def test_real_files(samples: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -65,6 +66,16 @@ class KinetoShard(NamedTuple):
     pair_late: bool = False
 
 
+class _KnownArgsAndKinds(threading.local):
+    """What a thread knows from one file to the next: those of a job share most names and args."""
+
+    def __init__(self) -> None:
+        self.combinations, self.kinds = KnownCombinations(), KindCache()
+
+
+_KNOWN: Final = _KnownArgsAndKinds()
+
+
 def decode_shard(
     path: Path,
     shard: WorkerShard,
@@ -81,11 +92,13 @@ def decode_shard(
     """
     native = native_decoder()
     shape = ElementDecoder(decode_events if native is None else native.decode, event_from_mapping)
-    make_columns = partial(SegmentColumns, KnownCombinations(), pair_late=pair_late)
+    _KNOWN.combinations.forget_many()
+    _KNOWN.kinds.forget_many()
+    make_columns = partial(SegmentColumns, _KNOWN.combinations, pair_late=pair_late)
     segments_of_shard = read_segments(path, shard, shape, make_columns, progress, sizes)
-    kind_cache = KindCache()
     results = tuple(
-        (extent, spill_segment(columns, kind_cache, spill, f"{extent.number}")) for extent, columns in segments_of_shard
+        (extent, spill_segment(columns, _KNOWN.kinds, spill, f"{extent.number}"))
+        for extent, columns in segments_of_shard
     )
     return KinetoShard(results, sizes, pair_late)
 

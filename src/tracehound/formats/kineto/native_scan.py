@@ -6,6 +6,7 @@ spellings. A list that the scanner refuses, or one with launch flows, is decoded
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
@@ -119,6 +120,9 @@ _LEFTOVER_RATIO: Final = 4
 _MAX_KEY_BYTES: Final = 16 << 20
 """Keys of more bytes are not kept for the next list: they hardly repeat."""
 
+_MAX_KEY_BYTES_OF_FILES: Final = 1 << 18
+"""Keys of more bytes are not kept for the next file: most are those of other files."""
+
 KeyValue = TypeVar("KeyValue")
 
 
@@ -167,7 +171,7 @@ class ScannedEvents(Struct, frozen=True, eq=False):
 
 
 class NativeDecoder:
-    """Decodes lists of events for one reader of one file."""
+    """Decodes lists of events of one file after the other."""
 
     def __init__(self, native: JsonScanner) -> None:
         self._scanner = native
@@ -175,8 +179,7 @@ class NativeDecoder:
 
     def decode(self, data: memoryview) -> ScannedEvents | list[JsonEvent]:
         """Decode a list of events. Raises msgspec's errors and UnicodeDecodeError if it is not one."""
-        if self._scanner.key_bytes > _MAX_KEY_BYTES:
-            self._reset()
+        self.forget_keys_above(_MAX_KEY_BYTES)
         objects = self._scanner.scan_list(data)
         if objects is None or len(objects.others) * _LEFTOVER_RATIO > len(objects.tags):
             return decode_events(data)
@@ -194,13 +197,34 @@ class NativeDecoder:
             return decode_events(data)
         return ScannedEvents(objects, objects.others[:, 0], leftovers, leftover_texts, *self._tables)
 
+    def forget_keys_above(self, most: int) -> None:
+        """Forget the keys if they have more bytes."""
+        if self._scanner.key_bytes > most:
+            self._reset()
+
     def _reset(self) -> None:
         self._scanner.forget_keys()
         self._tables = _new_key_tables()
 
 
+class _KeptDecoder(threading.local):
+    """The decoder of a thread, kept from file to file: the files of a job share most keys."""
+
+    decoder: NativeDecoder | None = None
+
+
+_KEPT: Final = _KeptDecoder()
+
+
 def native_decoder() -> NativeDecoder | None:
-    """Decoder of lists of events; None if the native scanner is missing."""
+    """This thread's decoder of lists of events, for another file; None if the native scanner is missing."""
+    _KEPT.decoder = _KEPT.decoder or _new_decoder()
+    if _KEPT.decoder is not None:
+        _KEPT.decoder.forget_keys_above(_MAX_KEY_BYTES_OF_FILES)
+    return _KEPT.decoder
+
+
+def _new_decoder() -> NativeDecoder | None:
     plain = f"{COMPLETE_PHASE}{INSTANT_PHASES}{FLOW_PHASES}"
     native = make_json_scanner(_SCANNED_FIELDS, plain, (NAME, _COLLECTIVE_NAME_PREFIXES))
     return None if native is None else NativeDecoder(native)

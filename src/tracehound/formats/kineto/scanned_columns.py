@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import Any, Final, Generic
@@ -75,9 +75,9 @@ _COMMON_NUMBERS: Final = (TS, DUR, CORRELATION, EXTERNAL, EXTERNAL_OLD, BYTES)
 
 
 class _ValuePerKey(Generic[KeyValue]):
-    """Applies a function to the keys of a scanner, once for each key."""
+    """Applies a function to the keys of a scanner, once for each key: it returns the values of several keys."""
 
-    def __init__(self, function: Callable[[KeyValue], int]) -> None:
+    def __init__(self, function: Callable[[Sequence[KeyValue]], Sequence[int] | CodeArray]) -> None:
         self._function = function
         self._keys: KeyTable[KeyValue] | None = None
         self._values = np.empty(0, np.int64)
@@ -88,8 +88,8 @@ class _ValuePerKey(Generic[KeyValue]):
         found = self._values.take(codes)
         if int(found.min(initial=0)) != _NOT_COMPUTED:
             return found
-        for row in self._first_rows(codes, found).tolist():
-            self._values[codes[row]] = self._function(keys.values[codes[row]])
+        new = codes[self._first_rows(codes, found)]
+        self._values[new] = self._function([keys.values[code] for code in new.tolist()])
         return self._values.take(codes)
 
     def first_rows_of_new_keys(self, keys: KeyTable[KeyValue], codes: CodeArray) -> Ints:
@@ -136,6 +136,19 @@ def _number_device(signatures: ValueCodes, devices: ValueCodes, location: EventL
     return devices[number, location.device, location.stream] if is_device_event(location.signature) else MISSING
 
 
+def _thread_id(location: EventLaneKey) -> int:
+    """Id of the thread of a location; -1 for one that is no number."""
+    thread = parse_natural(location.signature[2])
+    return -1 if thread is None else thread
+
+
+def _instant_class(name: str) -> int:
+    """Class of an instant with this name."""
+    if name == MEMORY_EVENT_NAME:
+        return _MEMORY_INSTANT
+    return _PROFILER_INSTANT if name.startswith(PROFILER_EVENT_PREFIXES) else _DRAWN_INSTANT
+
+
 class ScannedColumnBuilder:
     """Turns scanned events into the columns of a segment; its arguments are the attributes of `SegmentColumns`."""
 
@@ -149,26 +162,18 @@ class ScannedColumnBuilder:
         facets: SegmentFacets,
     ) -> None:
         self._note_counts, self._samples, self._facets = note_counts, samples, facets
-        self._device_of = partial(_number_device, signatures, devices)
-        self._signature = _ValuePerKey[EventLaneKey](lambda location: signatures[location.signature])
-        self._device = _ValuePerKey[EventLaneKey](self._device_of)
-        self._calls = _ValuePerKey[EventLaneKey](lambda location: may_have_call_args(location.signature))
-        self._thread = _ValuePerKey[EventLaneKey](
-            lambda location: -1 if (tid := parse_natural(location.signature[2])) is None else tid
-        )
-        self._name = _ValuePerKey[str](lambda name: names[name])
-        self._instant = _ValuePerKey[str](
-            lambda name: _MEMORY_INSTANT
-            if name == MEMORY_EVENT_NAME
-            else _PROFILER_INSTANT
-            if name.startswith(PROFILER_EVENT_PREFIXES)
-            else _DRAWN_INSTANT
-        )
-        self._launched = _ValuePerKey[tuple[Any, ...]](lambda key: facets.combination_number("launched", key))
-        self._called = _ValuePerKey[bytes](lambda key: facets.combination_number("called", key))
-        self._copied = _ValuePerKey[tuple[Any, ...]](lambda key: facets.combination_number("copied", key))
-        self._no_copy_args = facets.combination_number("copied", NO_COPY_ARGS)
-        self._no_call_args = facets.combination_number("called", NO_CALL_ARGS)
+        self._device_of = device_of = partial(_number_device, signatures, devices)
+        self._signature = _ValuePerKey[EventLaneKey](lambda keys: [signatures[key.signature] for key in keys])
+        self._device = _ValuePerKey[EventLaneKey](lambda keys: list(map(device_of, keys)))
+        self._calls = _ValuePerKey[EventLaneKey](lambda keys: [may_have_call_args(key.signature) for key in keys])
+        self._thread = _ValuePerKey[EventLaneKey](lambda keys: list(map(_thread_id, keys)))
+        self._name = _ValuePerKey[str](lambda keys: names.encode_values(keys, len(keys)))
+        self._instant = _ValuePerKey[str](lambda keys: list(map(_instant_class, keys)))
+        self._launched = _ValuePerKey[tuple[Any, ...]](partial(facets.combination_numbers, "launched"))
+        self._called = _ValuePerKey[bytes](partial(facets.combination_numbers, "called"))
+        self._copied = _ValuePerKey[tuple[Any, ...]](partial(facets.combination_numbers, "copied"))
+        self._no_copy_args = int(facets.combination_numbers("copied", [NO_COPY_ARGS])[0])
+        self._no_call_args = int(facets.combination_numbers("called", [NO_CALL_ARGS])[0])
 
     def add(self, events: ScannedEvents, first: int) -> EventColumns:
         """Columns of the drawn events; `first` is the ordinal of the list's first element."""

@@ -266,8 +266,20 @@ def number_lanes(columns: SegmentColumns, events: EventColumns) -> tuple[list[La
 _KIND_BY_NAME: Final = {"kernel": kernel_kind, "copy": copy_kind, "runtime": runtime_call_kind, "op": operator_kind}
 
 
+_MAX_KINDS_OF_FILES: Final = 1 << 14
+"""More kinds than this are not kept for the next file."""
+
+
 class KindCache(dict[tuple[str, str], int]):
-    """Kind of an event by the kind of its category and its name; kept over segments, which share most names."""
+    """Kind of an event by the kind of its category and its name.
+
+    It is kept over segments and files, which share most names.
+    """
+
+    def forget_many(self) -> None:
+        """Before the next file, forget the kinds if they are many."""
+        if len(self) > _MAX_KINDS_OF_FILES:
+            self.clear()
 
     def __missing__(self, key: tuple[str, str]) -> int:
         by_category, name = key

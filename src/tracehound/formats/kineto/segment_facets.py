@@ -41,7 +41,7 @@ from tracehound.numeric.intervals import Ints
 class ArgCombinations:
     """Combinations of the args of one facet that events share, each with a number and parsed once.
 
-    They are kept over segments, which share most of them, as long as there are few.
+    They are kept over segments and files, which share most of them, as long as there are few.
     """
 
     def __init__(self, facet: str) -> None:
@@ -51,10 +51,9 @@ class ArgCombinations:
         self._parsed_count = 0
         self._columns: dict[str, MaskedColumn] = {}
 
-    @property
-    def too_many(self) -> bool:
-        """True if there are too many to be kept."""
-        return len(self._keys) > _MAX_COMBINATIONS
+    def __len__(self) -> int:
+        """The number of combinations."""
+        return len(self._keys)
 
     def numbers(self, keys: Sequence[_Combination]) -> CodeArray:
         """Number of each combination."""
@@ -79,14 +78,23 @@ _MAX_COMBINATIONS: Final = 1 << 14
 """More combinations than this are not kept for the next segment: their texts hardly repeat."""
 
 
+_MAX_COMBINATIONS_OF_FILES: Final = 1 << 11
+"""More combinations than this are not kept for the next file: most are those of other files."""
+
+
 class KnownCombinations(dict[str, ArgCombinations]):
-    """Combinations of each facet in earlier segments."""
+    """Combinations of each facet in earlier segments, of this file or others."""
 
     def for_facet(self, facet: str) -> ArgCombinations:
         """Combinations to continue with."""
-        if facet not in self or self[facet].too_many:
+        if facet not in self or len(self[facet]) > _MAX_COMBINATIONS:
             self[facet] = ArgCombinations(facet)
         return self[facet]
+
+    def forget_many(self) -> None:
+        """Before the next file, forget the combinations of facets that have many."""
+        for facet in [facet for facet, known in self.items() if len(known) > _MAX_COMBINATIONS_OF_FILES]:
+            del self[facet]
 
 
 class SegmentFacets:
@@ -109,9 +117,9 @@ class SegmentFacets:
         """Add columns to a facet: those of `_OWN_COLUMNS`, and the combination numbers of the other columns."""
         self._tables[facet].add_rows(records, own, numbers)
 
-    def combination_number(self, facet: str, combination: _Combination) -> int:
-        """Number of a combination."""
-        return int(self._tables[facet].numbers([combination])[0])
+    def combination_numbers(self, facet: str, combinations: Sequence[_Combination]) -> CodeArray:
+        """Number of each combination."""
+        return self._tables[facet].numbers(combinations)
 
     def add_memory(
         self, records: Ints, time: Ints, device: Ints, threads: Sequence[object], args: Sequence[InstantArgs]
