@@ -60,19 +60,32 @@ def columns_to_frame(columns: Mapping[str, MaskedColumn], dtypes: Mapping[str, p
     The frame may share their memory.
     """
     height = len(next(iter(columns.values())).values) if columns else 0
-    return pl.DataFrame([_to_series(name, columns.get(name), dtype, height) for name, dtype in dtypes.items()])
+    frame = pl.DataFrame([_to_series(name, columns.get(name), dtype, height) for name, dtype in dtypes.items()])
+    numbered = [_as_category(name, dtype) for name, dtype in dtypes.items() if name in columns and _is_category(dtype)]
+    return frame.with_columns_seq(numbered) if numbered else frame
 
 
 def _to_series(name: str, column: MaskedColumn | None, dtype: pl.DataType, height: int) -> pl.Series:
-    """Return a column as a series; a query would take longer to begin than few rows are worth."""
+    """Return a column as a series, of categories their numbers.
+
+    A query would take longer to begin than few rows are worth.
+    """
     if column is None:
         return _null_series(dtype).new_from_index(0, height).alias(name)
     series = pl.Series(name, column.values)
     if column.valid is not None:
         series = series.zip_with(pl.Series(column.valid), _null_series(series.dtype))
-    if isinstance(dtype, pl.Categorical | pl.Enum):
-        return series.cat.to(dtype)
-    return series if series.dtype == dtype else series.cast(dtype)
+    return series if series.dtype == dtype or _is_category(dtype) else series.cast(dtype)
+
+
+def _is_category(dtype: pl.DataType) -> bool:
+    return isinstance(dtype, pl.Categorical | pl.Enum)
+
+
+@cache
+def _as_category(name: str, dtype: pl.DataType) -> pl.Expr:
+    """Return the expression for the categories of a column of their numbers."""
+    return pl.col(name).cat.to(dtype)
 
 
 @cache
@@ -104,13 +117,13 @@ _VALID_SUFFIX: Final = " valid"
 
 def _is_plain(series: pl.Series) -> bool:
     """True if the values of a series are numbers, and none is missing."""
-    return not series.null_count() and not isinstance(series.dtype, pl.Categorical | pl.Enum)
+    return not series.null_count() and not _is_category(series.dtype)
 
 
 def _to_numbers(series: pl.Series) -> pl.Expr:
     """Return an expression for the values of a series as numbers, with any number where one is missing."""
     column = pl.col(series.name)
-    numbers = column.to_physical() if isinstance(series.dtype, pl.Categorical | pl.Enum) else column
+    numbers = column.to_physical() if _is_category(series.dtype) else column
     return numbers.fill_null(False if series.dtype == pl.Boolean else 0) if series.null_count() else numbers
 
 
