@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from tracehound.formats.spill import frame_to_columns
 from tracehound.model.file_facts import DeviceProperties, FileFacts
 from tracehound.model.trace import collect_frame
 from tracehound.numeric.id_set import look_up_rows
@@ -104,9 +105,12 @@ def _launch_sizes(kernels: pl.DataFrame) -> tuple[Floats, Floats]:
 
     Each distinct text of grid and block is parsed once.
     """
-    texts = kernels.select(pl.col("grid", "block").cast(pl.Categorical))
-    codes = texts.select(pl.all().to_physical().cast(pl.Int64).fill_null(-1) + 1)
-    grids, blocks, in_threads = (series.to_numpy() for series in (*codes, kernels["in_threads"]))
+    texts = pl.DataFrame([kernels[name].cast(pl.Categorical) for name in ("grid", "block")])
+    grids, blocks = (
+        values.astype(np.int64) + 1 if valid is None else np.where(valid, values.astype(np.int64) + 1, 0)
+        for values, valid in frame_to_columns(texts).values()
+    )
+    in_threads = kernels["in_threads"].to_numpy()
     keys = (grids * (blocks.max(initial=0) + 1) + blocks) * 2 + in_threads
     _, first, number = np.unique(keys, return_index=True, return_inverse=True)
     sizes = np.full((2, len(first)), np.nan)
@@ -210,11 +214,15 @@ def bucket_edges(start: int, end: int, size: int) -> tuple[Ints, Ints]:
 OCCUPANCY_MEASURES: Final = ("utilization", "sm_efficiency", "occupancy", "blocks_per_sm", "occupancy_limit")
 
 
+GRID_IN_BLOCKS: Final = pl.lit(value=False).alias("in_threads")
+"""Expression for a grid that is not in threads."""
+
+
 def is_grid_in_threads(calls: pl.LazyFrame) -> pl.Expr:
     """Expression for whether a kernel's grid is in threads, by its launch; `calls` are the host's."""
     by_threads = collect_frame(calls.filter(pl.col("name").is_in(THREAD_GRID_CALLS)).select("id")).to_series()
     if by_threads.is_empty():
-        return pl.lit(value=False).alias("in_threads")
+        return GRID_IN_BLOCKS
     return pl.col("launch").is_in(by_threads.implode()).fill_null(value=False).alias("in_threads")
 
 
@@ -234,22 +242,32 @@ class LaunchRows(NamedTuple):
         low, high = int(records.min()), int(records.max())
         first = max(int(np.searchsorted(self.marks, low)) - 1, 0) * _STRIDE
         last = int(np.searchsorted(self.marks, high, side="right")) * _STRIDE
-        return collect_frame(self.rows.lazy().slice(first, max(last - first, 0)))
+        some = self.rows.slice(first, max(last - first, 0))
+        return some if isinstance(some, pl.DataFrame) else collect_frame(some)
 
 
 def index_launch_rows(launched: pl.LazyFrame) -> LaunchRows:
-    """Index the rows of the facet `launched`; rows that are not in the order of records are read into memory."""
+    """Index the rows of the facet `launched`; few rows, and those not in the order of records, are read into memory."""
     rows, step = launched.select("record", *LAUNCH_COLUMNS), _STRIDE * _STRIDES_AT_ONCE
+    few = collect_frame(rows.slice(0, _STRIDE))
+    if few.height < _STRIDE:
+        return _index_in_memory(few)
     marks, last, low = [np.empty(0, np.int64)], np.iinfo(np.int64).min, 0
     while True:
         record = collect_frame(rows.slice(low, step).select("record")).to_series().to_numpy()
         if len(record) and (record[0] < last or (record[1:] < record[:-1]).any()):
-            known = collect_frame(rows).sort("record", maintain_order=True)
-            return LaunchRows(known, np.append(known["record"].gather_every(_STRIDE).to_numpy(), known["record"][-1]))
+            return _index_in_memory(collect_frame(rows))
         marks.append(record[::_STRIDE])
         last, low = int(record[-1]) if len(record) else last, low + step
         if len(record) < step:
             return LaunchRows(rows, np.append(np.concatenate(marks), last))
+
+
+def _index_in_memory(rows: pl.DataFrame) -> LaunchRows:
+    """Index these rows, in any order."""
+    rows = rows if rows["record"].is_sorted() else rows.sort("record", maintain_order=True)
+    record = rows["record"].to_numpy()
+    return LaunchRows(rows, np.append(record[::_STRIDE], record[-1:]))
 
 
 _STRIDE: Final = 1 << 10

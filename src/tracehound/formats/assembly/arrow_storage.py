@@ -376,7 +376,8 @@ def scan_lanes(scan: pl.LazyFrame, lane_ranges: Sequence[LaneRowRange]) -> pl.La
             ranges[-1][1] = lane_range.low + lane_range.many
         else:
             ranges.append([lane_range.low, lane_range.low + lane_range.many])
-    rows = pl.concat([scan.slice(0, 0), *(scan.slice(low, high - low) for low, high in ranges)])
+    some = [scan.slice(low, high - low) for low, high in ranges] or [scan.slice(0, 0)]
+    rows = some[0] if len(some) == 1 else pl.concat(some)
     return rows.filter(pl.col("lane").is_in([lane_range.lane for lane_range in lane_ranges]))
 
 

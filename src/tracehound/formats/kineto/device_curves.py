@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from tracehound.formats.assembly.arrow_storage import LaneRowRange, iterate_in_time_order, scan_lanes
 from tracehound.formats.device_occupancy import (
     Floats,
+    GRID_IN_BLOCKS,
     bucket_edges,
     bucket_size,
     device_capacity,
@@ -65,8 +66,10 @@ class _Curve(NamedTuple):
     value: Floats
 
 
-def add_device_curves(frames: FileFrames) -> FileFrames:
+def add_device_curves(frames: FileFrames, *, has_thread_grids: bool = True) -> FileFrames:
     """The frames, with a counter for each curve of each device that runs kernels.
+
+    Without `has_thread_grids` no call gives the grid of a kernel in threads.
 
     A file with utilization counters of its own, such as those of the PyTorch TensorBoard plugin, gets no curves.
     Counters of an export are replaced: they were computed from the kernels of the exported trace in this way.
@@ -74,7 +77,7 @@ def add_device_curves(frames: FileFrames) -> FileFrames:
     names = [name for _, _, name in _counter_lanes(frames)]
     if any(_UTILIZATION_COUNTER.search(name) and not is_exported_counter(name) for name in names):
         return frames
-    curves = list(_device_curves(frames))
+    curves = list(_device_curves(frames, has_thread_grids))
     if not curves:
         return frames
     first_lane = (
@@ -120,10 +123,11 @@ def _lane_row(number: int, curve: _Curve) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _device_curves(frames: FileFrames) -> Iterator[_Curve]:
+def _device_curves(frames: FileFrames, has_thread_grids: bool) -> Iterator[_Curve]:  # noqa: FBT001
     if not frames.lanes["work"].any():
         return
-    by_threads = is_grid_in_threads(frames.scan.filter(pl.col("rank").is_null() & (pl.col("kind") == "runtime")))
+    calls = frames.scan.filter(pl.col("rank").is_null() & (pl.col("kind") == "runtime"))
+    by_threads = is_grid_in_threads(calls) if has_thread_grids else GRID_IN_BLOCKS
     events = frames.scan.select(*_EVENT_COLUMNS, "record", by_threads)
     launch_rows = index_launch_rows(frames.facets.get("launched", _NO_LAUNCHES))
     for row, (host, device) in enumerate(frames.ranks.select("host", "device").iter_rows()):

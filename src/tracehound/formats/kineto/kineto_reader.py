@@ -161,7 +161,7 @@ def build_file_frames(path: Path, shards: Sequence[KinetoShard], spill: Spill) -
     modules = "python" in events.kinds and has_module_calls(frames.scan)
     facts = replace(frames.facts, modules=modules, host_only=host_only)
     notes = (*frames.notes, *lost_step_notes(frames))
-    return add_device_curves(replace(frames, facts=facts, notes=notes))
+    return add_device_curves(replace(frames, facts=facts, notes=notes), has_thread_grids=events.has_thread_grids)
 
 
 def _make_facets(events: MergedSegments) -> AbstractContextManager[Callable[[], list[FacetPiece]]]:

@@ -76,7 +76,8 @@ class MergedSegments(Struct, frozen=True):
     """All events of a file; times in ps from `wall_ns` (None: from an unknown instant).
 
     `span_ns` is start and length of the profiler's own span, `exported_window` the window from which the file was
-    exported. `kinds` may be those of events that were left out, too. `facets` is lazy.
+    exported. `kinds` may be those of events that were left out, too. `facets` is lazy. `has_thread_grids`: a call gives
+    the grid of a kernel in threads.
     """
 
     chunks: tuple[RawChunk, ...]
@@ -88,6 +89,7 @@ class MergedSegments(Struct, frozen=True):
     facets: Iterator[FacetPiece]
     kinds: frozenset[str]
     exported_window: ExportedWindow | None
+    has_thread_grids: bool
 
 
 class _TimeBounds(NamedTuple):
@@ -179,6 +181,7 @@ def merge_segment_results(
         kinds=frozenset(KINDS) if foreign.writer else frozenset[str]().union(*(result.kinds for result in results)),
         counters=counter_lanes(samples, origin, file_lanes.ranks, file_lanes.runs),
         exported_window=exported_window(metadata, origin * 1000),
+        has_thread_grids=any(result.has_thread_grids for result in results),
     )
 
 

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from tracehound.formats.assembly.counter_samples import SpilledSamples
 from tracehound.formats.assembly.derived_columns import RAW_EVENTS
+from tracehound.formats.device_occupancy import THREAD_GRID_CALLS
 from tracehound.formats.json.value_columns import INVALID, MISSING, CodeArray, ResultsByCode
 from tracehound.formats.kineto.categories import (
     NAMES_WITH_KINDS,
@@ -81,7 +82,8 @@ class SegmentResult(Struct, frozen=True):
     profiler's own span (`INVALID` for an invalid time; None without a span). `samples` are those of counters, and
     `facets` those of `FACET_SCHEMAS`, with times in ns; `categories` and `kinds` are those of the events,
     `writers` the processes that mark steps or call a device's runtime, with the number of these events.
-    `flow_ends` are the ends of launch flows, `edges_left` those of `SegmentColumns`.
+    `flow_ends` are the ends of launch flows, `edges_left` those of `SegmentColumns`. `has_thread_grids`: a call gives
+    the grid of a kernel in threads.
     """
 
     spilled_events: tuple[SpilledEvents, ...]
@@ -99,6 +101,7 @@ class SegmentResult(Struct, frozen=True):
     facets: Mapping[str, SpilledRows]
     flow_ends: tuple[LaunchFlowEndpoint, ...]
     edges_left: Mapping[EdgeThread, EdgesLeft]
+    has_thread_grids: bool
 
 
 def spill_segment(columns: SegmentColumns, kind_cache: KindCache, spill: Spill, name: str) -> SegmentResult:
@@ -159,6 +162,7 @@ def spill_segment(columns: SegmentColumns, kind_cache: KindCache, spill: Spill, 
         facets=columns.facets.spill(spill, name, note_counts),
         flow_ends=tuple(columns.flow_ends),
         edges_left=columns.edges_left,
+        has_thread_grids=not columns.names.keys().isdisjoint(THREAD_GRID_CALLS),
     )
 
 
