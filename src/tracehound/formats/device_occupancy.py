@@ -113,19 +113,20 @@ def _launch_sizes(kernels: pl.DataFrame) -> tuple[Floats, Floats]:
     in_threads = kernels["in_threads"].to_numpy()
     keys = (grids * (blocks.max(initial=0) + 1) + blocks) * 2 + in_threads
     _, first, number = np.unique(keys, return_index=True, return_inverse=True)
-    sizes = np.full((2, len(first)), np.nan)
-    for row, ((grid, block), by_threads) in enumerate(
-        zip(texts[first].iter_rows(), in_threads[first].tolist(), strict=True)
-    ):
-        sides, threads = _parse_dimensions(grid), _parse_dimensions(block)
-        if sides and threads and by_threads:
-            sides = [-(-side // thread) for side, thread in zip_longest(sides, threads, fillvalue=1)]
-        sizes[:, row] = [prod(each) if each else np.nan for each in (sides, threads)]
-    launched, threads_per_block = sizes[:, number]
+    sizes = list(map(_launch_size, *texts[first], in_threads[first].tolist()))
+    launched, threads_per_block = np.array(sizes, np.float64).reshape(-1, 2).T.take(number, axis=1)
     return launched, threads_per_block
 
 
 @lru_cache(1 << 14)
+def _launch_size(grid: str | None, block: str | None, in_threads: bool) -> tuple[float, float]:  # noqa: FBT001
+    """Return the blocks of a grid, and the threads of a block; NaN where they are not recorded."""
+    sides, threads = _parse_dimensions(grid), _parse_dimensions(block)
+    if sides and threads and in_threads:
+        sides = [-(-side // thread) for side, thread in zip_longest(sides, threads, fillvalue=1)]
+    return (prod(sides) if sides else math.nan), (prod(threads) if threads else math.nan)
+
+
 def _parse_dimensions(text: str | None) -> Sequence[int]:
     """Return the numbers of ``x,y,z``; empty where one is invalid or not above 0."""
     words = [] if text is None else [side.strip() for side in text.strip("[] ").split(",")]
@@ -251,20 +252,21 @@ def index_launch_rows(launched: pl.LazyFrame) -> LaunchRows:
     rows, step = launched.select("record", *LAUNCH_COLUMNS), _STRIDE * _STRIDES_AT_ONCE
     few = collect_frame(rows.slice(0, _STRIDE))
     if few.height < _STRIDE:
-        return _index_in_memory(few)
+        return index_launches_in_memory(few)
     marks, last, low = [np.empty(0, np.int64)], np.iinfo(np.int64).min, 0
     while True:
         record = collect_frame(rows.slice(low, step).select("record")).to_series().to_numpy()
         if len(record) and (record[0] < last or (record[1:] < record[:-1]).any()):
-            return _index_in_memory(collect_frame(rows))
+            return index_launches_in_memory(collect_frame(rows))
         marks.append(record[::_STRIDE])
         last, low = int(record[-1]) if len(record) else last, low + step
         if len(record) < step:
             return LaunchRows(rows, np.append(np.concatenate(marks), last))
 
 
-def _index_in_memory(rows: pl.DataFrame) -> LaunchRows:
-    """Index these rows, in any order."""
+def index_launches_in_memory(launched: pl.DataFrame) -> LaunchRows:
+    """Index the rows of the facet `launched`, which are in memory."""
+    rows = launched[["record", *LAUNCH_COLUMNS]]
     rows = rows if rows["record"].is_sorted() else rows.sort("record", maintain_order=True)
     record = rows["record"].to_numpy()
     return LaunchRows(rows, np.append(record[::_STRIDE], record[-1:]))

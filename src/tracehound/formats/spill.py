@@ -100,7 +100,7 @@ def frame_to_columns(frame: pl.DataFrame) -> dict[str, MaskedColumn]:
     if len(plain) == frame.width:
         return plain
     others = [series for series in frame if series.name not in plain]
-    converted = frame.select(  # once for all columns: polars takes longer to begin than to convert
+    converted = frame.select_seq(  # once for all columns: polars takes longer to begin than to convert
         *(_to_numbers(series) for series in others),
         *(pl.col(series.name).is_not_null().name.suffix(_VALID_SUFFIX) for series in others if series.null_count()),
     )

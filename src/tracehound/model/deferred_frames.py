@@ -7,11 +7,22 @@ from functools import lru_cache
 from typing import Final
 
 import polars as pl
+from msgspec import Struct
 
 from tracehound.model.lazy_sequence import LazySequence
 
 SCANS_KEPT: Final = 64
 """Scans of files that are kept: those of the files on a screen."""
+
+
+class FrameInMemory(Struct, frozen=True, eq=False):
+    """A query on a frame in memory: its rows are there without running it, which takes as long as hundreds of them."""
+
+    frame: pl.DataFrame
+
+    def __call__(self) -> pl.LazyFrame:
+        """The query."""
+        return self.frame.lazy()
 
 
 class DeferredScans(LazySequence[pl.LazyFrame]):
@@ -49,3 +60,22 @@ class DeferredFacets(Mapping[str, pl.LazyFrame]):
     def __len__(self) -> int:
         """The number of facets."""
         return len(self._names)
+
+
+class FacetsInMemory(Mapping[str, pl.LazyFrame]):
+    """The facets of a file by name, whose `frames` are in memory."""
+
+    def __init__(self, frames: Mapping[str, pl.DataFrame]) -> None:
+        self.frames = frames
+
+    def __getitem__(self, name: str) -> pl.LazyFrame:
+        """One facet."""
+        return self.frames[name].lazy()
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of the facets."""
+        return iter(self.frames)
+
+    def __len__(self) -> int:
+        """The number of facets."""
+        return len(self.frames)

@@ -24,7 +24,7 @@ import polars as pl
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from tracehound.model.deferred_frames import DeferredFacets, DeferredScans
+from tracehound.model.deferred_frames import DeferredFacets, DeferredScans, FacetsInMemory, FrameInMemory
 from tracehound.model.facet_schemas import FACET_SCHEMAS
 from tracehound.model.file_facts import FileFacts
 from tracehound.model.ids import file_index_of, id_of, row_of
@@ -286,9 +286,19 @@ class FileFrames(Struct, frozen=True, eq=False):
         return self.make_scan()
 
     @property
+    def in_memory(self) -> bool:
+        """True if its events are in memory."""
+        return isinstance(self.make_scan, FrameInMemory)
+
+    @property
     def events(self) -> pl.DataFrame:
         """All events, collected in memory."""
-        return collect_frame(self.scan)
+        return self.make_scan.frame if isinstance(self.make_scan, FrameInMemory) else collect_frame(self.scan)
+
+    def collect_facet(self, name: str) -> pl.DataFrame:
+        """All rows of a facet, collected in memory."""
+        facets = self.facets
+        return facets.frames[name] if isinstance(facets, FacetsInMemory) else collect_frame(facets[name])
 
     @property
     def time_range(self) -> tuple[int, int] | None:

@@ -162,4 +162,4 @@ def look_up_rows(table: pl.DataFrame, by: str, wanted: pl.Series) -> pl.DataFram
     rows = rows if first is None else np.append(first, -1)[rows]
     missing = (rows < 0) | wanted.is_null().to_numpy() if has_nulls else rows < 0
     at = pl.Series(rows).set(pl.Series(missing), None) if missing.any() else pl.Series(rows)
-    return table.select(pl.all().exclude(by).gather(at))
+    return table.select_seq(pl.all().exclude(by).gather(at))

@@ -26,7 +26,7 @@ from tracehound.model.deferred_frames import DeferredFacets
 from tracehound.model.facet_schemas import FACET_SCHEMAS
 from tracehound.model.file_facts import FileFacts
 from tracehound.model.notes import Note
-from tracehound.model.trace import SMALL_FRAMES, FileFrames, FileState, collect_frame, no_counters
+from tracehound.model.trace import SMALL_FRAMES, FileFrames, FileState, no_counters
 
 HEAD_FILE: Final = "head.msgpack"
 EVENT_FILES_PATTERN: Final = "events-*.arrow"
@@ -101,7 +101,7 @@ def _collect_few_rows(part: FileFrames) -> dict[str, pl.DataFrame]:
     """The events and facets of a file, if all have few rows; else none."""
     if int(part.lanes["events"].sum()) > MAX_FEW_ROWS:
         return {}
-    frames = {_EVENTS: part.events, **{name: collect_frame(facet) for name, facet in part.facets.items()}}
+    frames = {_EVENTS: part.events, **{name: part.collect_facet(name) for name in part.facets}}
     return frames if max(frame.height for frame in frames.values()) <= MAX_FEW_ROWS else {}
 
 

@@ -42,7 +42,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     for frames in ([FRAME], [FRAME[:1], FRAME[1:3], FRAME[3:]], []):
         expected = pl.concat(frames) if frames else FRAME.clear()
         for folder in (None, tmp_path):
-            scan = write_events((columns(frame) for frame in frames), folder)
+            scan = write_events((columns(frame) for frame in frames), folder)()
             assert scan.collect().equals(expected)
             assert scan.collect_schema() == EVENTS
             sent = pickle.loads(pickle.dumps(scan))  # noqa: S301, our own bytes

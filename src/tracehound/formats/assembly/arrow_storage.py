@@ -23,7 +23,7 @@ from isal import isal_zlib
 
 from tracehound.formats.assembly.event_batches import BATCH_SIZE, concat_column_sets
 from tracehound.formats.spill import MaskedColumn, Spill, SpilledRows, columns_to_frame, frame_to_columns
-from tracehound.model.deferred_frames import DeferredFacets
+from tracehound.model.deferred_frames import DeferredFacets, FacetsInMemory, FrameInMemory
 from tracehound.model.facet_schemas import FACET_SCHEMAS
 from tracehound.model.trace import EVENTS, collect_frame
 from tracehound.numeric.intervals import Ints, Mask
@@ -68,16 +68,18 @@ _EVENT_BATCH_ROWS: Final = 1 << 16
 """Rows per record batch, the least that is read at once."""
 
 
-def write_events(batches: Iterable[Mapping[str, MaskedColumn]], folder: Path | None) -> pl.LazyFrame:
+def write_events(
+    batches: Iterable[Mapping[str, MaskedColumn]], folder: Path | None
+) -> Callable[[], pl.LazyFrame] | FrameInMemory:
     """Write all events of these batches to files in the folder, or hold them in memory; schema `EVENTS`.
 
     A batch has columns of `EVENTS` as numbers, and ids that continue those of the previous one; its `device_end` is
     missing where `device_start` is, and records are below 2^46. One batch is written while the next is made. Memory
-    freed after many files is returned to the system. Raises OSError as writing does.
+    freed after many files is returned to the system. Returns what scans the events. Raises OSError as writing does.
     """
     if folder is None:
         frames = [columns_to_frame(batch, EVENTS) for batch in _merge_small_batches(batches)]
-        return pl.concat(frames, rechunk=len(frames) > 1).lazy() if frames else pl.LazyFrame(schema=EVENTS)
+        return FrameInMemory(_concat_frames(frames, rechunk=True) if frames else pl.DataFrame(schema=EVENTS))
     with ThreadPoolExecutor(_WRITER_THREADS) as writer:
         files = _EventFileWriter(folder, writer)
         for batch in batches:
@@ -85,7 +87,7 @@ def write_events(batches: Iterable[Mapping[str, MaskedColumn]], folder: Path | N
         paths = files.finish()
     if len(paths) > _MANY_FILES:
         return_free_memory()
-    return scan_events(paths)
+    return scan_events(paths).lazy
 
 
 def _merge_small_batches(batches: Iterable[Mapping[str, MaskedColumn]]) -> Iterator[Mapping[str, MaskedColumn]]:
@@ -270,12 +272,17 @@ def store_facet(name: str, frames: Iterable[pl.DataFrame], spill: Spill) -> Iter
         yield name, _store_frame(rows, name, number, spill)
 
 
-def scan_facets(pieces: Iterable[FacetPiece]) -> dict[str, pl.LazyFrame]:
-    """Scan the facets of which these are all pieces."""
-    found: dict[str, list[pl.DataFrame | Path]] = {}
+def scan_facets(pieces: Iterable[FacetPiece]) -> DeferredFacets | FacetsInMemory:
+    """Scan the facets of which these are all pieces, either all in memory or all in files."""
+    files, frames = dict[str, list[Path]](), dict[str, list[pl.DataFrame]]()
     for name, piece in pieces:
-        found.setdefault(name, []).append(piece)
-    return {name: _scan_facet(name, each) for name, each in found.items()}
+        if isinstance(piece, Path):
+            files.setdefault(name, []).append(piece)
+        else:
+            frames.setdefault(name, []).append(piece)
+    if frames:
+        return FacetsInMemory({name: _concat_frames(rows) for name, rows in frames.items()})
+    return DeferredFacets(files, partial(_scan_facet_files, files))
 
 
 def _merge_small_frames(frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
@@ -284,10 +291,10 @@ def _merge_small_frames(frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame
     for frame in frames:
         collected.append(frame)
         if sum(each.height for each in collected) >= _FILE_ROWS:
-            yield pl.concat(collected)
+            yield _concat_frames(collected)
             collected = []
     if collected:
-        yield pl.concat(collected)
+        yield _concat_frames(collected)
 
 
 def _store_frame(rows: pl.DataFrame, name: str, number: int, spill: Spill) -> pl.DataFrame | Path:
@@ -343,11 +350,13 @@ def _read_facet_rows(
     return columns_to_frame(columns, FACET_SCHEMAS[name])
 
 
-def _scan_facet(name: str, pieces: Sequence[pl.DataFrame | Path]) -> pl.LazyFrame:
-    paths = [piece for piece in pieces if isinstance(piece, Path)]
-    if paths:
-        return pl.scan_ipc(paths).cast(FACET_SCHEMAS[name])
-    return pl.concat([piece for piece in pieces if isinstance(piece, pl.DataFrame)]).lazy()
+def _scan_facet(name: str, paths: Sequence[Path]) -> pl.LazyFrame:
+    return pl.scan_ipc(list(paths)).cast(FACET_SCHEMAS[name])
+
+
+def _concat_frames(frames: Sequence[pl.DataFrame], *, rechunk: bool = False) -> pl.DataFrame:
+    """One frame of all these; a single one as it is, which takes no time."""
+    return frames[0] if len(frames) == 1 else pl.concat(frames, rechunk=rechunk)
 
 
 _MIN_ROWS_READ: Final = 1 << 13

@@ -137,7 +137,7 @@ def assemble_file(decoded: DecodedFile, spill: Spill = Spill(), size: int = BATC
     raw = RawEvents(runs, sources, _lane_properties(lanes, ranks, ops, decoded.has_queues), size)
     totals, executions = empty_totals(lanes.height), read_module_executions(raw)
     steps, step_notes = find_steps(raw, executions, decoded.unmarked, decoded.repeating)
-    scan = write_events(derive_event_columns(raw, executions, steps, totals, spill), spill.folder)
+    make_scan = write_events(derive_event_columns(raw, executions, steps, totals, spill), spill.folder)
     marks = np.concatenate([np.empty(0, np.int64), *totals.marks])
     if len(marks):
         steps = steps.with_columns(pl.Series("event", marks[steps["event"].to_numpy()]))
@@ -159,7 +159,7 @@ def assemble_file(decoded: DecodedFile, spill: Spill = Spill(), size: int = BATC
         source = "module" if len(executions.lane) else inference_source(steps)
         values = (("source", source), ("name", str(steps["name"][0])))
         notes.append(Note("inferred", "steps_inferred", steps["step"].n_unique(), values=values))
-        steps = steps if len(executions.lane) else add_step_events(steps, scan)
+        steps = steps if len(executions.lane) else add_step_events(steps, make_scan())
     timed_lanes = lanes.with_columns(
         pl.Series("rows", totals.rows), pl.Series("first", totals.first), pl.Series("last", totals.last)
     )
@@ -167,7 +167,7 @@ def assemble_file(decoded: DecodedFile, spill: Spill = Spill(), size: int = BATC
     return FileFrames(
         path=decoded.path,
         format=decoded.format,
-        make_scan=scan.lazy,
+        make_scan=make_scan,
         small_frames=small_frames(
             lanes=pl.concat([event_lanes, _counter_lanes(counters, lanes.height)]) if counters.lanes else event_lanes,
             ranks=ranks,

@@ -17,12 +17,14 @@ from msgspec.structs import replace
 from tracehound.formats.assembly.arrow_storage import LaneRowRange, iterate_in_time_order, scan_lanes
 from tracehound.formats.device_occupancy import (
     Floats,
+    LaunchRows,
     GRID_IN_BLOCKS,
     bucket_edges,
     bucket_size,
     device_capacity,
     drawable_measures,
     index_launch_rows,
+    index_launches_in_memory,
     integrate_curves,
     is_grid_in_threads,
     join_kernel_occupancy,
@@ -38,7 +40,7 @@ from tracehound.formats.export_metadata import (
 )
 from tracehound.formats.torch_names import UTILIZATION_COUNTERS
 from tracehound.model.facet_schemas import empty_facet
-from tracehound.model.trace import COUNTERS, LANES, FileFrames, collect_frame, collect_streaming
+from tracehound.model.trace import COUNTERS, KIND_CODES, LANES, FileFrames, collect_frame, collect_streaming
 from tracehound.numeric.intervals import Ints, Mask, union
 
 MIN_KERNELS: Final = 16
@@ -128,10 +130,9 @@ def _device_curves(frames: FileFrames, has_thread_grids: bool) -> Iterator[_Curv
         return
     calls = frames.scan.filter(pl.col("rank").is_null() & (pl.col("kind") == "runtime"))
     by_threads = is_grid_in_threads(calls) if has_thread_grids else GRID_IN_BLOCKS
-    events = frames.scan.select(*_EVENT_COLUMNS, "record", by_threads)
-    launch_rows = index_launch_rows(frames.facets.get("launched", _NO_LAUNCHES))
-    for row, (host, device) in enumerate(frames.ranks.select("host", "device").iter_rows()):
-        kernels = _read_kernels(events, _busy_lanes(frames, row))
+    launch_rows = _index_launches(frames)
+    for row, (host, device) in enumerate(zip(frames.ranks["host"], frames.ranks["device"], strict=True)):
+        kernels = _read_kernels(frames, by_threads, _busy_lanes(frames, row))
         if kernels.number < MIN_KERNELS:
             continue
         occupancy_of = partial(join_kernel_occupancy, launched=launch_rows, of=device_capacity(frames.facts, device))
@@ -143,13 +144,21 @@ def _device_curves(frames: FileFrames, has_thread_grids: bool) -> Iterator[_Curv
                 yield _Curve(row, host, measure, name, order, time[changes], value[changes])
 
 
-_NO_LAUNCHES: Final = empty_facet("launched")
+def _index_launches(frames: FileFrames) -> LaunchRows:
+    """The launch args of all kernels, without a query where they are in memory."""
+    if "launched" not in frames.facets:
+        return index_launch_rows(empty_facet("launched"))
+    if frames.in_memory:
+        return index_launches_in_memory(frames.collect_facet("launched"))
+    return index_launch_rows(frames.facets["launched"])
 
-_HAS_KERNEL_TIME: Final = pl.col("kind").is_in(["kernel", "collective"]) & (pl.col("end") > pl.col("start"))
+
+_KERNEL_KINDS: Final = ("kernel", "collective")
+_HAS_KERNEL_TIME: Final = pl.col("kind").is_in(_KERNEL_KINDS) & (pl.col("end") > pl.col("start"))
 """Kernels with a duration."""
 
 
-_EVENT_COLUMNS: Final = ("lane", "start", "end", "kind")
+_EVENT_COLUMNS: Final = ("lane", "start", "end", "kind", "record")
 
 
 class _KernelsInOrder(NamedTuple):
@@ -161,19 +170,34 @@ class _KernelsInOrder(NamedTuple):
     high: int
 
 
-def _read_kernels(events: pl.LazyFrame, lanes: Sequence[LaneRowRange]) -> _KernelsInOrder:
+def _read_kernels(frames: FileFrames, by_threads: pl.Expr, lanes: Sequence[LaneRowRange]) -> _KernelsInOrder:
     """The kernels with a duration on these lanes: of few events at once, else as they are needed."""
     if sum(lane.many for lane in lanes) <= _EVENTS_IN_MEMORY:
-        kernels = collect_frame(scan_lanes(events, lanes).filter(_HAS_KERNEL_TIME))
-        kernels = kernels if kernels["start"].is_sorted() else kernels.sort("start", maintain_order=True)
-        start, end = kernels["start"].to_numpy(), kernels["end"].to_numpy()
-        low, high = (int(start[0]), int(end.max())) if len(start) else (0, 0)
-        return _KernelsInOrder([kernels], len(start), low, high)
+        return _read_few_kernels(frames, by_threads, lanes)
+    events = frames.scan.select(*_EVENT_COLUMNS, by_threads)
     aggregates = (pl.len(), pl.col("start").min().fill_null(0), pl.col("end").max().fill_null(0))
-    in_lanes = scan_lanes(events.select(_EVENT_COLUMNS), lanes)
+    in_lanes = scan_lanes(events.select("lane", "start", "end", "kind"), lanes)
     number, low, high = collect_streaming(in_lanes.filter(_HAS_KERNEL_TIME).select(*aggregates)).row(0)
     in_order = iterate_in_time_order(events, lanes, _HAS_KERNEL_TIME, _EVENTS_IN_MEMORY)
     return _KernelsInOrder(in_order, number, low, high)
+
+
+def _read_few_kernels(frames: FileFrames, by_threads: pl.Expr, lanes: Sequence[LaneRowRange]) -> _KernelsInOrder:
+    """The kernels with a duration on these lanes, without a query where the events are in memory."""
+    if frames.in_memory:
+        events = frames.events[[*_EVENT_COLUMNS, "launch"]]
+        rows = np.concatenate([np.arange(lane.low, lane.low + lane.many) for lane in lanes] or [_NO_ROWS])
+    else:
+        events = collect_frame(scan_lanes(frames.scan, lanes).select(*_EVENT_COLUMNS, "launch"))
+        rows = np.arange(events.height)
+    start, end, kind = (events[name].to_physical().to_numpy()[rows] for name in ("start", "end", "kind"))
+    chosen = np.flatnonzero(np.isin(kind, [KIND_CODES[name] for name in _KERNEL_KINDS]) & (end > start))
+    chosen = chosen[np.argsort(start[chosen], kind="stable")]
+    low, high = (int(start[chosen[0]]), int(end[chosen].max())) if len(chosen) else (0, 0)
+    return _KernelsInOrder([events[rows[chosen]].with_columns(by_threads)], len(chosen), low, high)
+
+
+_NO_ROWS: Final = np.empty(0, np.int64)
 
 
 def _busy_lanes(frames: FileFrames, rank: int) -> list[LaneRowRange]:

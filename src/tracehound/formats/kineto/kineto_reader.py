@@ -156,7 +156,8 @@ def build_file_frames(path: Path, shards: Sequence[KinetoShard], spill: Spill) -
             ),
             spill,
         )
-        frames = replace(frames, facets={**frames.facets, **scan_facets(facets())})
+        found = scan_facets(facets())
+        frames = replace(frames, facets={**frames.facets, **found} if frames.facets else found)
     host_only = None if frames.lanes["work"].any() else collect_host_only_signs(frames, events.kinds)
     modules = "python" in events.kinds and has_module_calls(frames.scan)
     facts = replace(frames.facts, modules=modules, host_only=host_only)
