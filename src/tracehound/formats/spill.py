@@ -298,10 +298,12 @@ class Spill(Struct, frozen=True):
         dtypes: Mapping[str, pl.DataType],
         name: str,
         rows: Ints | None = None,
+        categories: Sequence[pl.Series] | None = None,
     ) -> SpilledRows:
         """Put the given rows (None: all) of these columns aside.
 
-        `dtypes` has all `columns`, whose arrays may be reused afterwards.
+        `dtypes` has all `columns`, whose arrays may be reused afterwards. `categories` are series with all categories
+        of the columns; None where the caller has none.
         """
         order, runs = rows, None
         if all(column in columns for column in EVENT_ORDER_COLUMNS):
@@ -314,7 +316,8 @@ class Spill(Struct, frozen=True):
             copies = {
                 each: column.copied() if order is None else column.take(order) for each, column in columns.items()
             }
-            return SpilledRows(height, dtypes, SpilledColumns(copies, _keep_categories(copies, dtypes)), runs)
+            kept = _keep_categories(copies, dtypes) if categories is None else tuple(categories)
+            return SpilledRows(height, dtypes, SpilledColumns(copies, kept), runs)
         selected = (
             (column_name, column if order is None else column.take(order)) for column_name, column in columns.items()
         )

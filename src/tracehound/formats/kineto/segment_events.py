@@ -144,7 +144,7 @@ def spill_segment(columns: SegmentColumns, kind_cache: KindCache, spill: Spill, 
     length, counts = np.maximum(drawn_events.length, 0), np.bincount(lane[~in_profiler_span], minlength=len(keys))
     busy_time = np.bincount(lane[rows], weights=length, minlength=len(keys)).astype(np.int64)
     return SegmentResult(
-        spilled_events=tuple(_spill_groups(shared_columns, drawn_events.start, length, groups, spill, name)),
+        spilled_events=tuple(_spill_groups(shared_columns, drawn_events.start, length, groups, names, spill, name)),
         lanes=dict(zip(keys, starmap(LaneUsage, np.column_stack([counts, busy_time]).tolist()), strict=True)),
         recorded_names=columns.metadata,
         collective_sizes=columns.collective_sizes,
@@ -223,10 +223,11 @@ def _spill_groups(
     start: Ints,
     length: Ints,
     groups: list[tuple[Ints | None, bool]],
+    names: pl.Series,
     spill: Spill,
     name: str,
 ) -> Iterator[SpilledEvents]:
-    """Spill the groups of events with their times."""
+    """Spill the groups of events with their times; `names` has the categories of all names."""
     end = start + length
     for number, (rows, may_be_collective) in enumerate(groups):
         starts, ends = (start, end) if rows is None else (start[rows], end[rows])
@@ -237,7 +238,7 @@ def _spill_groups(
             "end": MaskedColumn((end - origin) * 1000),
         }
         spilled = spill.spill_columns(
-            group_columns, {each: RAW_EVENTS[each] for each in group_columns}, f"{name}-{number}", rows
+            group_columns, {each: RAW_EVENTS[each] for each in group_columns}, f"{name}-{number}", rows, [names]
         )
         yield SpilledEvents(spilled, origin, int(starts.max()), int(ends.max()), may_be_collective)
 

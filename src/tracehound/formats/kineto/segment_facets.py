@@ -47,7 +47,7 @@ class ArgCombinations:
     def __init__(self, facet: str) -> None:
         self._facet = facet
         self._keys = ValueCodes()
-        self._series: list[pl.Series] = []  # polars frees categories that no series uses
+        self.categories: list[pl.Series] = []  # polars frees categories that no series uses
         self._parsed_count = 0
         self._columns: dict[str, MaskedColumn] = {}
 
@@ -67,7 +67,7 @@ class ArgCombinations:
         shared = (column for column in _COLUMN_PARSERS[self._facet] if column not in _OWN_COLUMNS[self._facet])
         fresh = zip(*map(_split_combination, islice(self._keys, self._parsed_count, None)), strict=True)
         recorded: dict[str, Iterable[Any]] = dict(zip(shared, fresh, strict=False))
-        parsed = parse_columns(recorded, _COLUMN_PARSERS[self._facet], FACET_SCHEMAS[self._facet], self._series)
+        parsed = parse_columns(recorded, _COLUMN_PARSERS[self._facet], FACET_SCHEMAS[self._facet], self.categories)
         for name, column in parsed.items():
             self._columns[name] = concat_columns([self._columns[name], column]) if name in self._columns else column
         self._parsed_count = len(self._keys)
@@ -144,7 +144,10 @@ class SegmentFacets:
         columns_of_facet["allocated"] = _without_impossible_sizes(columns_of_facet["allocated"], note_counts)
         return {
             facet: spill.spill_columns(
-                columns, {each: FACET_SCHEMAS[facet][each] for each in columns}, f"{name}-{facet}"
+                columns,
+                {each: FACET_SCHEMAS[facet][each] for each in columns},
+                f"{name}-{facet}",
+                categories=self._tables[facet].categories,
             )
             for facet, columns in columns_of_facet.items()
             if len(columns["record"].values)
@@ -163,6 +166,11 @@ class _FacetRows:
     def make_columns(self, own: Mapping[str, Ints | Iterable[Any]]) -> dict[str, MaskedColumn]:
         """Columns of recorded values."""
         return parse_columns(own, _COLUMN_PARSERS[self._name], self._schema, self._series)
+
+    @property
+    def categories(self) -> Sequence[pl.Series]:
+        """Series with the categories of all columns."""
+        return [*self._series, *self._combinations.categories]
 
     def numbers(self, combinations: Sequence[_Combination]) -> CodeArray:
         """Numbers of combinations."""
