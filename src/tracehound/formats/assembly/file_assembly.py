@@ -160,8 +160,8 @@ def assemble_file(decoded: DecodedFile, spill: Spill = Spill(), size: int = BATC
         values = (("source", source), ("name", str(steps["name"][0])))
         notes.append(Note("inferred", "steps_inferred", steps["step"].n_unique(), values=values))
         steps = steps if len(executions.lane) else add_step_events(steps, make_scan())
-    timed_lanes = lanes.with_columns(
-        pl.Series("rows", totals.rows), pl.Series("first", totals.first), pl.Series("last", totals.last)
+    timed_lanes = lanes.hstack(
+        [pl.Series("rows", totals.rows), pl.Series("first", totals.first), pl.Series("last", totals.last)]
     )
     counters, event_lanes = decoded.counters, _conform_to_schema(timed_lanes, LANES)
     return FileFrames(
@@ -219,7 +219,7 @@ def _conform_to_schema(frame: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
         pl.col(name).cast(dtype) if name in frame.columns else pl.lit(None, dtype).alias(name)
         for name, dtype in schema.items()
     ]
-    return frame.select(have)
+    return frame.select_seq(have)
 
 
 def _renumber_lanes(runs: RowRanges, lanes: pl.DataFrame) -> tuple[pl.DataFrame, RowRanges]:
@@ -230,7 +230,7 @@ def _renumber_lanes(runs: RowRanges, lanes: pl.DataFrame) -> tuple[pl.DataFrame,
     used, of_run = np.unique(runs.lane, return_inverse=True)
     count = np.zeros(len(used), np.int64)
     np.add.at(count, of_run, runs.high - runs.low)
-    used_lanes = _make_names_unique(lanes[used], count).with_columns(pl.Series("events", count))
+    used_lanes = _make_names_unique(lanes[used], count).hstack([pl.Series("events", count)])
     order = np.argsort(_lane_groups(used_lanes), kind="stable")
     number = np.empty(len(used), np.int64)
     number[order] = np.arange(len(used))
@@ -296,7 +296,7 @@ def _make_names_unique(lanes: pl.DataFrame, count: npt.NDArray[np.int64]) -> pl.
         again[alike[row]] += 1
         if again[alike[row]] > 1:
             names[row] = f"{names[row]} #{again[alike[row]]}"
-    return lanes.with_columns(pl.Series("name", names, pl.String), pl.Series("order", ranking))
+    return lanes.with_columns_seq(pl.Series("name", names, pl.String), pl.Series("order", ranking))
 
 
 _BEFORE_ALL: Final = -(1 << 31)

@@ -61,7 +61,7 @@ _LARGEST_NUMBER: Final = (1 << 31) - 1
 def _are_distinct_intervals(marks: pl.DataFrame) -> bool:
     """True if the marks of each host and rank follow one another and have a number each, as in most files."""
     host, start, end, step = (marks[name].to_numpy() for name in ("host", "start", "end", "step"))
-    rank = marks["rank"].fill_null(-1).to_numpy()
+    rank = np.array([-1 if rank is None else rank for rank in marks["rank"].to_list()], np.int64)
     by_time, by_number = np.lexsort((start, rank, host)), np.lexsort((step, rank, host))
     follows = np.logical_or(host[by_time][1:] != host[by_time][:-1], rank[by_time][1:] != rank[by_time][:-1])
     follows |= start[by_time][1:] >= end[by_time][:-1]
@@ -138,7 +138,7 @@ def _to_steps_schema(rows: pl.DataFrame, *, inferred: bool) -> pl.DataFrame:
         pl.lit(inferred).alias(name) if name == "inferred" else pl.col(name).cast(dtype)
         for name, dtype in STEPS.items()
     )
-    return rows.select(columns).sort("rank", "start", maintain_order=True)
+    return rows.select_seq(columns).sort("rank", "start", maintain_order=True)
 
 
 class StepCalendar(NamedTuple):
@@ -179,9 +179,9 @@ class StepCalendar(NamedTuple):
 def step_calendar(steps: pl.DataFrame) -> StepCalendar:
     """Return the calendar of a file's steps, which are all of hosts or all of ranks."""
     of = "rank" if steps["rank"].null_count() == 0 else "host"
-    ordered = steps.sort(of, "start", maintain_order=True)
-    group, start, end, step = (ordered[name].cast(pl.Int64).to_numpy() for name in (of, "start", "end", "step"))
-    return StepCalendar(of, group, start, end, step)
+    columns = [steps[name].cast(pl.Int64).to_numpy() for name in (of, "start", "end", "step")]
+    order = np.lexsort((columns[1], columns[0]))
+    return StepCalendar(of, *(column[order] for column in columns))
 
 
 GRAPH_LAUNCHES: Final = ("cudaGraphLaunch", "hipGraphLaunch", "cuGraphLaunch")

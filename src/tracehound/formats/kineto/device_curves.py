@@ -190,7 +190,9 @@ def _read_few_kernels(frames: FileFrames, by_threads: pl.Expr, lanes: Sequence[L
     else:
         events = collect_frame(scan_lanes(frames.scan, lanes).select(*_EVENT_COLUMNS, "launch"))
         rows = np.arange(events.height)
-    start, end, kind = (events[name].to_physical().to_numpy()[rows] for name in ("start", "end", "kind"))
+    start, end, kind = (
+        series.to_numpy()[rows] for series in (events["start"], events["end"], events["kind"].to_physical())
+    )
     chosen = np.flatnonzero(np.isin(kind, [KIND_CODES[name] for name in _KERNEL_KINDS]) & (end > start))
     chosen = chosen[np.argsort(start[chosen], kind="stable")]
     low, high = (int(start[chosen[0]]), int(end[chosen].max())) if len(chosen) else (0, 0)
@@ -224,7 +226,7 @@ def _mean_curves(
     mean_values = mean_occupancy(
         {name: np.concatenate([sums[name] for sums in sums_by_interval]) for name in sums_by_interval[0]}, start, end
     )
-    percent = mean_values.select((pl.col(*UTILIZATION_COUNTERS).fill_null(0.0) * 100).round(_PERCENT_DIGITS))
+    percent = mean_values.select_seq((pl.col(*UTILIZATION_COUNTERS).fill_null(0.0) * 100).round(_PERCENT_DIGITS))
     return {
         name: (
             np.append(start[intervals], end[intervals][-1]),
