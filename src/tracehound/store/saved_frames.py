@@ -118,7 +118,7 @@ def load_frames(folder: Path, path: Path, state: FileState | None = None, *, fre
         if any(_size_and_crc(folder / name) != checked for name, checked in files.items()):
             raise DamagedFramesError(str(folder))
         frames = {name: pl.read_ipc_stream(io.BytesIO(head.frames[name])) for name in SMALL_FRAMES}
-        if any(frames[name].schema != schema for name, schema in SMALL_FRAMES.items()):
+        if any(_schema_items(frames[name]) != list(schema.items()) for name, schema in SMALL_FRAMES.items()):
             raise DamagedFramesError(str(folder))
         scan_few = partial(scan_few_rows, folder / FEW_ROWS_FILE)
         return FileFrames(
@@ -142,6 +142,11 @@ def load_frames(folder: Path, path: Path, state: FileState | None = None, *, fre
         )
     except (FileNotFoundError, ValueError, KeyError, msgspec.MsgspecError, pl.exceptions.PolarsError) as error:
         raise DamagedFramesError(f"{folder}: {error}") from error
+
+
+def _schema_items(frame: pl.DataFrame) -> list[tuple[str, pl.DataType]]:
+    """The names and types of the columns; polars takes three times as long to compare schemas."""
+    return list(zip(frame.columns, frame.dtypes, strict=True))
 
 
 def _read_head(folder: Path) -> _FramesHead:

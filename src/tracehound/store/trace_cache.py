@@ -20,6 +20,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cached_property, lru_cache
 from hashlib import blake2b
 from io import FileIO
 from itertools import count
@@ -51,7 +52,7 @@ _DEVICES_SUFFIX: Final = "\0devices"
 _TEMPORARY_PREFIX: Final = "tracehound-"
 
 
-class FileStamp(Struct, frozen=True):
+class FileStamp(Struct, frozen=True, dict=True):
     """The state of a file when it was read, which differs after any change. `path` is as the user named it.
 
     `modified_ns` comes from the writer of the file and is kept by copies; `changed_ns` is the file system's own time.
@@ -66,22 +67,28 @@ class FileStamp(Struct, frozen=True):
     devices: bool = False
     etag: str = ""
 
-    @property
+    @cached_property
     def source(self) -> str:
         """The URL, or the path with its folder resolved. A link is not followed: its name may give a rank."""
-        return path_text(self.path) if self.etag else str(self.path.parent.resolve() / self.path.name)
+        return path_text(self.path) if self.etag else str(_resolve_folder(self.path.parent.absolute()) / self.path.name)
 
     @property
     def file_state(self) -> FileState:
         """The state that must be unchanged when something in the file is read again."""
         return FileState(self.size, self.modified_ns)
 
-    @property
+    @cached_property
     def entry_key(self) -> str:
         """The name of its cache entry."""
         times = self.etag or f"{self.modified_ns}\0{self.changed_ns}"
         state = f"{self.size}\0{times}{_DEVICES_SUFFIX * self.devices}"
         return _hash_text(f"{CACHE_SCHEMA}\0{self.source}\0{state}")
+
+
+@lru_cache(64)
+def _resolve_folder(folder: Path) -> Path:
+    """The folder without links, resolved once for its files: it takes longer than the rest of a key."""
+    return folder.resolve()
 
 
 def _hash_text(text: str) -> str:
