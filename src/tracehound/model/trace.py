@@ -350,7 +350,7 @@ class MergedFile(Struct, frozen=True, eq=False, dict=True):
             pl.col("start") + self.shift,
             pl.col("end") + self.shift,
             pl.col("rank").replace_strict(self.ranks, default=None, return_dtype=pl.Int32),
-        ).cast(EVENTS)
+        )
 
     @property
     def facets(self) -> Mapping[str, pl.LazyFrame]:
