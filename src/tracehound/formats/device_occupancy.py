@@ -113,7 +113,8 @@ def _launch_sizes(kernels: pl.DataFrame) -> tuple[Floats, Floats]:
     in_threads = kernels["in_threads"].to_numpy()
     keys = (grids * (blocks.max(initial=0) + 1) + blocks) * 2 + in_threads
     _, first, number = np.unique(keys, return_index=True, return_inverse=True)
-    sizes = list(map(_launch_size, *texts[first], in_threads[first].tolist()))
+    distinct = [series.to_list() for series in texts.select_seq(pl.all().gather(first))]
+    sizes = list(map(_launch_size, *distinct, in_threads[first].tolist()))
     launched, threads_per_block = np.array(sizes, np.float64).reshape(-1, 2).T.take(number, axis=1)
     return launched, threads_per_block
 

@@ -39,7 +39,10 @@ def steps_from_marks(marks: pl.DataFrame) -> DetectedSteps:
     on_host = marks["rank"].null_count()
     chosen = marks.filter(pl.col("rank").is_null()) if 0 < on_host < marks.height else marks
     if _are_distinct_intervals(chosen):
-        return DetectedSteps(_to_steps_schema(chosen.sort(-_LENGTH, maintain_order=True), inferred=False))
+        host = chosen["host"].to_numpy()
+        if (host != host[0]).any():  # else no two marks of a rank begin together
+            chosen = chosen.sort(-_LENGTH, maintain_order=True)
+        return DetectedSteps(_to_steps_schema(chosen, inferred=False))
     numbered = _renumber_repeated_marks(_merge_overlapping_marks(chosen.with_row_index("row")))
     renumbered = numbered.filter(pl.col("step") != pl.col("said")).sort("start", "row")
     steps = _to_steps_schema(numbered.sort(-_LENGTH, "row"), inferred=False)
@@ -61,7 +64,7 @@ _LARGEST_NUMBER: Final = (1 << 31) - 1
 def _are_distinct_intervals(marks: pl.DataFrame) -> bool:
     """True if the marks of each host and rank follow one another and have a number each, as in most files."""
     host, start, end, step = (marks[name].to_numpy() for name in ("host", "start", "end", "step"))
-    rank = np.array([-1 if rank is None else rank for rank in marks["rank"].to_list()], np.int64)
+    rank = _ranks_or_none(marks)
     by_time, by_number = np.lexsort((start, rank, host)), np.lexsort((step, rank, host))
     follows = np.logical_or(host[by_time][1:] != host[by_time][:-1], rank[by_time][1:] != rank[by_time][:-1])
     follows |= start[by_time][1:] >= end[by_time][:-1]
@@ -69,6 +72,11 @@ def _are_distinct_intervals(marks: pl.DataFrame) -> bool:
         [values[by_number][1:] == values[by_number][:-1] for values in (host, rank, step)]
     )
     return bool((end > start).all() and follows.all() and not same_number.any())
+
+
+def _ranks_or_none(rows: pl.DataFrame) -> Ints:
+    """Return the ranks of rows, -1 for none."""
+    return np.array([-1 if rank is None else rank for rank in rows["rank"].to_list()], np.int64)
 
 
 def _merge_overlapping_marks(marks: pl.DataFrame) -> pl.DataFrame:
@@ -138,7 +146,9 @@ def _to_steps_schema(rows: pl.DataFrame, *, inferred: bool) -> pl.DataFrame:
         pl.lit(inferred).alias(name) if name == "inferred" else pl.col(name).cast(dtype)
         for name, dtype in STEPS.items()
     )
-    return rows.select_seq(columns).sort("rank", "start", maintain_order=True)
+    steps = rows.select_seq(columns)
+    order = np.lexsort((steps["start"].to_numpy(), _ranks_or_none(steps)))
+    return steps if (order[1:] > order[:-1]).all() else steps[order]
 
 
 class StepCalendar(NamedTuple):

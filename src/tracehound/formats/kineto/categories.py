@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Literal
 
 from msgspec import Struct
@@ -69,6 +70,7 @@ def is_unknown_category(spelling: str) -> bool:
     return parse_category(spelling) == _UNKNOWN_CATEGORY and spelling.lower() not in _OVERHEAD_CATEGORIES
 
 
+@lru_cache(1 << 10)
 def parse_category(spelling: str) -> Category:
     """Category of a `cat`; an unknown one is treated as work of a host thread."""
     name = spelling.lower()

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 
 from tracehound.formats.assembly.arrow_storage import LaneRowRange, iterate_in_time_order, scan_lanes
 from tracehound.formats.device_occupancy import (
+    GRID_IN_BLOCKS,
     Floats,
     LaunchRows,
-    GRID_IN_BLOCKS,
     bucket_edges,
     bucket_size,
     device_capacity,
@@ -92,8 +92,8 @@ def add_device_curves(frames: FileFrames, *, has_thread_grids: bool = True) -> F
         "time": np.concatenate([curve.time for curve in curves]),
         "value": np.concatenate([curve.value for curve in curves]),
     }
-    all_samples = pl.concat([frames.counters, pl.DataFrame(samples, COUNTERS)])
-    return replace(frames.with_frames(lanes=pl.concat([frames.lanes, lanes])), make_counters=all_samples.clone)
+    all_samples = frames.counters.vstack(pl.DataFrame(samples, COUNTERS))
+    return replace(frames.with_frames(lanes=frames.lanes.vstack(lanes)), make_counters=all_samples.clone)
 
 
 def _counter_lanes(frames: FileFrames) -> list[tuple[int, int | None, str]]:
@@ -196,7 +196,8 @@ def _read_few_kernels(frames: FileFrames, by_threads: pl.Expr, lanes: Sequence[L
     chosen = np.flatnonzero(np.isin(kind, [KIND_CODES[name] for name in _KERNEL_KINDS]) & (end > start))
     chosen = chosen[np.argsort(start[chosen], kind="stable")]
     low, high = (int(start[chosen[0]]), int(end[chosen].max())) if len(chosen) else (0, 0)
-    return _KernelsInOrder([events[rows[chosen]].with_columns(by_threads)], len(chosen), low, high)
+    kernels = events.select_seq(pl.all().gather(rows[chosen])).with_columns(by_threads)
+    return _KernelsInOrder([kernels], len(chosen), low, high)
 
 
 _NO_ROWS: Final = np.empty(0, np.int64)

@@ -67,7 +67,7 @@ class KinetoShard(NamedTuple):
 
 
 class _KnownArgsAndKinds(threading.local):
-    """What a thread knows from one file to the next: those of a job share most names and args."""
+    """Combinations of args and kinds of names in earlier files of a thread: the files of a job share most of them."""
 
     def __init__(self) -> None:
         self.combinations, self.kinds = KnownCombinations(), KindCache()

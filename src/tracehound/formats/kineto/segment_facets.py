@@ -64,6 +64,8 @@ class ArgCombinations:
 
     def columns(self) -> Mapping[str, MaskedColumn]:
         """Parsed values of all combinations so far, in the order of their numbers."""
+        if self._parsed_count == len(self._keys):
+            return self._columns
         shared = (column for column in _COLUMN_PARSERS[self._facet] if column not in _OWN_COLUMNS[self._facet])
         fresh = zip(*map(_split_combination, islice(self._keys, self._parsed_count, None)), strict=True)
         recorded: dict[str, Iterable[Any]] = dict(zip(shared, fresh, strict=False))
