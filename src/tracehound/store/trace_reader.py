@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, wait
 from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from types import TracebackType
@@ -401,6 +402,7 @@ class _FileReader(Struct):
         pool = self.reader.context.pool
         if self.reader.context.cache is not None and not pool.started and self._size_of_rest() >= MAX_IN_MEMORY_BYTES:
             file.format.reader  # noqa: B018, imports it
+            import_module("numpy.ma")  # polars imports it for the first column of numbers, here once for all workers
             pool.start()
 
     def _size_of_rest(self) -> int:
