@@ -15,7 +15,7 @@ def add_columns_of(table: pl.DataFrame, rows: pl.DataFrame, *key: str) -> pl.Dat
 
 
 def match_texts(categories: pl.Series, condition: Callable[[pl.Expr], pl.Expr], *, missing: bool) -> pl.Series:
-    """Whether the text of each category meets a condition, which is tried once for each text; `missing` for null.
+    """True for each category whose text meets a condition, which is tried once for each text; `missing` for null.
 
     The text may list thousands of ranks, and polars may make a copy for each row.
     """

@@ -152,7 +152,7 @@ def smallest_groups(context: RunContext) -> dict[int, ProcessGroup]:
 
 
 def has_hlo_members(calls: pl.DataFrame) -> pl.Series:
-    """Whether the members of each call's group are spelled as in HLO."""
+    """True for each call whose group has its members spelled as in HLO."""
     return match_texts(calls["members"], lambda text: text.str.starts_with(_HLO_PREFIX), missing=False)
 
 
@@ -168,7 +168,7 @@ def _ranks_per_group(rows: pl.DataFrame, known: pl.DataFrame, context: RunContex
 
 
 def _lacks_members(calls: pl.DataFrame) -> pl.Series:
-    """Whether each call does not name all ranks of its group."""
+    """True for each call that does not name all ranks of its group."""
     return match_texts(calls["members"], lambda text: text.str.contains(_ELIDED_MEMBERS, literal=True), missing=True)
 
 
