@@ -14,7 +14,7 @@ from building import US, Building, Lane, stream, thread
 from jobs import Rank, asked, files, job, rows
 from short import first
 from tracehound.analysis.rank_trace import rank_traces
-from tracehound.analysis.ranks.collective_matching import _median_of_others
+from tracehound.analysis.ranks.collective_matching import _median_of_others, _number_instances
 from tracehound.analysis.ranks.rank_collectives import collective_kind
 from tracehound.analysis.ranks.rank_collectives import rank_calls as calls_of
 from tracehound.analysis.timing.other_step_work import with_other_steps_note
@@ -25,6 +25,14 @@ from tracehound.store import load_trace, open_trace_files
 
 OWN_WAIT = "wait is per rank, even while the rank computes; stragglers shows what late ranks cost"
 """The note under every table of waits."""
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=9))
+def test_calls_are_numbered_among_those_of_their_rank(calls: list[tuple[int, int]]) -> None:
+    of_key = [{calls.count((key, rank)) for other, rank in calls if other == key} for key, _ in calls]
+    instance, even = _number_instances(*np.array(calls, np.int64).reshape(-1, 2).T)
+    assert instance.tolist() == [calls[:at].count(call) for at, call in enumerate(calls)]
+    assert even.tolist() == [len(counts) == 1 for counts in of_key]
 
 
 def times(row: dict[str, Any], *names: str) -> list[int]:

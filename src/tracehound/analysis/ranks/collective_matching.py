@@ -101,8 +101,7 @@ class MatchedCalls(NamedTuple):
 
 def match_collectives(tables: Sequence[pl.DataFrame], context: RunContext) -> MatchedCalls:
     """Match the calls of these ranks, in the schema `CALL_SCHEMA`."""
-    filled = [table.select(CALL_SCHEMA.names()) for table in stacks_of(tables) if table.height]
-    rows = pl.concat(filled, rechunk=True) if filled else pl.DataFrame(schema=CALL_SCHEMA)
+    rows = _concat_calls(tables)
     parts = rank_clocks(context)
     rows, circles, notes = assign_calls_to_groups(rows, context, parts)
     rows = _use_machine_clocks(_assign_collective_ids(add_columns_of(parts, rows, "rank")))
@@ -122,6 +121,12 @@ def match_collectives(tables: Sequence[pl.DataFrame], context: RunContext) -> Ma
         *_matched_by_order_notes(rows),
     )
     return MatchedCalls(_add_waits(rows, circles), _clocks_per_rank(found, parts), notes)
+
+
+def _concat_calls(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """The calls of all ranks, in the order of ranks and of issue."""
+    filled = (table.select(CALL_SCHEMA.names()) for table in stacks_of(tables) if table.height)
+    return pl.concat([pl.DataFrame(schema=CALL_SCHEMA), *filled], rechunk=True)
 
 
 def last_rank_column() -> pl.Expr:
@@ -333,9 +338,7 @@ def _add_waits(rows: pl.DataFrame, circles: pl.DataFrame) -> pl.DataFrame:
     absent = missing_ranks_by_collective(met.filter(pl.col("how") != _BY_PEERS), circles)
     times = met.select("row", "present", "transfer", "first", "last", "wait", "late")
     rows = rows.drop(_INTERNAL_COLUMNS, strict=False)
-    return add_columns_of(absent, add_columns_of(times, rows, "row").drop("row"), "meeting").sort(
-        "rank", "issued", "start", "event"
-    )
+    return add_columns_of(absent, add_columns_of(times, rows, "row").drop("row"), "meeting")
 
 
 def _median_of_others(arrived: Ints, size: Ints, place: Ints) -> Ints:
