@@ -910,7 +910,7 @@ class Slow:
     def __init__(self, real: TraceReader) -> None:
         self.name, self.files, self.notes = real.name, real.files * 2, real.notes
         self.real = real
-        self.wanted = frozenset[int]()
+        self.wanted_files = frozenset[int]()
         self.gate = threading.Event()
         self.cancelled = threading.Event()
 

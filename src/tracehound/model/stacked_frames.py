@@ -69,9 +69,10 @@ class StackedFrames(LazySequence[pl.DataFrame]):
         stack = self._stacks[number]
         if isinstance(stack, pl.DataFrame):
             return stack
-        if self._last_read is None or self._last_read[0] != number:
-            self._last_read = number, pl.read_ipc_stream(BytesIO(stack.read()))
-        return self._last_read[1]
+        read = self._last_read  # another thread may read another one meanwhile
+        if read is None or read[0] != number:
+            read = self._last_read = number, pl.read_ipc_stream(BytesIO(stack.read()))
+        return read[1]
 
     def _stack_loose(self) -> None:
         """Put the loose frames below one another."""
