@@ -300,12 +300,12 @@ def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Option
     gaps, ranks = (pl.concat(frames) for frames in zip(*filled, strict=True))
     gaps = gaps.with_row_index("row").sort(*_ORDER, descending=_DESCENDING)
     notes = [_total_note(ranks), *_outside_notes(ranks), *_early_launch_notes(ranks), *_device_clock_notes(ranks)]
-    is_chosen = np.ones(gaps.height, np.bool_)
     if options.top is not None and options.top < LEAST_GAPS:
         same = list(chain.from_iterable(group_same_gaps(gaps, options.top)))
-        is_chosen[:] = False
-        is_chosen[gaps["row"].gather(same).to_numpy()] = True
-    rows = _filter_rows(tables, is_chosen).sort(*_ORDER, descending=_DESCENDING)
+        rows = _filter_rows(tables, np.isin(np.arange(gaps.height), gaps["row"].gather(same)))
+    else:
+        rows = concat_tables(tables)
+    rows = rows.sort(*_ORDER, descending=_DESCENDING)
     return replace(make_result(ANALYSIS, rows, context, options, notes), total=int(ranks["gaps"].sum()))
 
 

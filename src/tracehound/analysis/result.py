@@ -207,15 +207,15 @@ def concat_tables(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def merge_in_turn(frames: Iterable[pl.DataFrame], merge: Callable[[pl.DataFrame], pl.DataFrame]) -> pl.DataFrame:
-    """The merged rows of many frames, of which two are in memory; a frame without columns if none has rows.
+    """The rows of many frames, merged with those before as each frame comes; without columns if none has rows.
 
-    `merge` makes few rows of many, also of its own results. The texts of a merged row are those of the first frame that
-    has it: polars keeps all texts of a frame as long as one is needed.
+    The texts of a merged row are those of the first frame that has it: polars keeps all texts of a frame as long as one
+    is needed.
     """
     merged = pl.DataFrame()
     for frame in frames:
         if frame.height:
-            merged = merge(pl.concat([merged, frame], how="vertical_relaxed") if merged.height else frame)
+            merged = merge(pl.concat([merged, frame], how="vertical_relaxed")) if merged.height else frame
     return merged
 
 

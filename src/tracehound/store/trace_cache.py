@@ -70,7 +70,7 @@ class FileStamp(Struct, frozen=True, dict=True):
     @cached_property
     def source(self) -> str:
         """The URL, or the path with its folder resolved. A link is not followed: its name may give a rank."""
-        return path_text(self.path) if self.etag else str(_resolve_folder(self.path.parent.absolute()) / self.path.name)
+        return path_text(self.path) if self.etag else str(_resolve_links(self.path.parent.absolute()) / self.path.name)
 
     @property
     def file_state(self) -> FileState:
@@ -86,7 +86,7 @@ class FileStamp(Struct, frozen=True, dict=True):
 
 
 @lru_cache(64)
-def _resolve_folder(folder: Path) -> Path:
+def _resolve_links(folder: Path) -> Path:
     """The folder without links, resolved once for its files: it takes longer than the rest of a key."""
     return folder.resolve()
 

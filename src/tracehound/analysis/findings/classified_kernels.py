@@ -57,7 +57,7 @@ def _sum_ranks(rows: pl.DataFrame) -> pl.DataFrame:
 
 def combine(tables: Sequence[pl.DataFrame], context: RunContext, options: Options) -> Result:
     """The rows that `kernels` has for each name, in its order, with few of its columns."""
-    rows = merge_in_turn(stacks_of(tables), _sum_ranks)
+    rows = merge_in_turn((_sum_ranks(table) for table in stacks_of(tables) if table.height), _sum_ranks)
     if rows.is_empty():
         return empty_result(CLASSIFIED_KERNELS, context, options)
     classes = classify_kernels(rows.select(_KEY).unique(maintain_order=True))

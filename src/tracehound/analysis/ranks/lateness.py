@@ -14,6 +14,7 @@ import polars as pl
 from msgspec import Struct
 
 from tracehound.analysis.ranks.compared_activities import ComparedActivities, first_compared_places
+from tracehound.analysis.ranks.looked_up_columns import add_columns_of
 from tracehound.analysis.ranks.work_before_collectives import MERGING_DEFINITION, WAITING_NAMES
 from tracehound.errors import printable
 from tracehound.model.trace import schema
@@ -198,8 +199,8 @@ class LatenessCauses:
 def _positions(wanted: pl.Series, values: pl.Series) -> Ints:
     """The position of each value among the wanted ones, which differ; -1 where it is none of them."""
     known = pl.DataFrame({"value": wanted.cast(values.dtype)}).with_row_index("position")
-    found = values.to_frame("value").join(known, on="value", how="left", maintain_order="left")
-    return found["position"].cast(pl.Int64).fill_null(-1).to_numpy()
+    found = add_columns_of(known, values.to_frame("value"), "value")["position"]
+    return found.cast(pl.Int64).fill_null(-1).to_numpy()
 
 
 def _choose_cause(causes: list[LatenessCause]) -> LatenessCause | None:
